@@ -33,6 +33,7 @@ const splitting: Readonly<
   runner: {
     ...{ 'state.orch': mods, 'state.orchestrate': mods, 'state.sls': mods },
     ...{ 'state.orch_show_sls': mods, 'state.orchestrate_show_sls': mods },
+    'mine.get': { name: 'fun', position: 1 },
   },
   publish: {
     ...{ 'state.apply': mods, 'state.sls': mods, 'state.show_sls': mods },
@@ -62,7 +63,7 @@ export function compileArguments(
 ): (call: Call) => boolean {
   if (conditions === undefined) return () => true;
   const compile = (condition: ArgumentPattern): Compiled['meets'] =>
-    compileCondition(condition, effect, syntax, place);
+    compileCondition(condition, { action, effect }, syntax, place);
   const all = conditions.map((condition) => ({ condition, meets: compile(condition) }));
   const meets = (call: Call): boolean => all.some((it) => it.meets(call));
   const ofFunctions = splitting[action];
@@ -78,7 +79,8 @@ export function compileArguments(
         single.some((one) => meets(one) || mayMatchDenied(conditions, one, parameter))
       );
     }
-    if (conditions.some((it) => isWrittenIn(it, call, parameter))) return meets(call);
+    const isWhole = all.some((it) => isWrittenIn(it.condition, call, parameter) && it.meets(call));
+    if (isWhole) return true;
     return single?.every((one) => all.some((it) => permits(it, one, parameter))) === true;
   };
 }
@@ -86,19 +88,26 @@ export function compileArguments(
 /**
  * Whether a condition of an `allow` rule permits a call with one name. If the name is a glob, the
  * condition must certainly permit everything that the glob matches: its pattern has no other
- * wildcard than `*`, and matches the text of the glob.
+ * wildcard than `*` (or `.*`), and matches the text of the glob.
  */
 function permits({ condition, meets }: Compiled, call: Call, parameter: ListParameter): boolean {
   if (parameter.isGlob !== true) return meets(call);
   const texts = textsOf(call, parameter);
   const areCertain = patternsOf(condition, parameter).every(
     (pattern, index) =>
-      !isGlob(texts[index] ?? '') ||
-      pattern === undefined ||
-      (typeof pattern === 'string' && !/[?[]/.test(pattern)),
+      !isGlob(texts[index] ?? '') || pattern === undefined || matchesAllOfPrefix(pattern),
   );
   // A set of characters matches one of them. A pattern must not match the characters themselves.
   return areCertain && meets(withTexts(call, parameter, withoutSets));
+}
+
+/**
+ * Whether a pattern certainly matches each text in place of `*`: a glob that has no other wildcard,
+ * or a regular expression that consists of a literal text and `.*`.
+ */
+function matchesAllOfPrefix(pattern: TextPattern): boolean {
+  if (typeof pattern === 'string') return !/[?[]/.test(pattern);
+  return /^\^?(?:[\w-]*\.\*|\.\+)\$?$/.test(pattern.regex);
 }
 
 /**

@@ -1,7 +1,10 @@
 import { PolicyError } from './errors.ts';
 import type { PolicySyntax, TextTest } from './policy-syntax.ts';
-import type { ArgumentPattern, TextPattern, TextPatterns } from './rule.ts';
+import type { ArgumentPattern, RuleAction, TextPattern, TextPatterns } from './rule.ts';
 import type { Call } from './types.ts';
+
+/** Regular expressions that match every text. */
+const matchAllPatterns: ReadonlySet<string> = new Set(['.*', '.+', '^.*$', '.*$', '^.*', '^.+$']);
 
 /** Rule and field that contain a pattern, for error messages. */
 export interface RuleField {
@@ -72,14 +75,15 @@ export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'
  */
 export function compileCondition(
   { args = [], kwargs = {} }: ArgumentPattern,
-  effect: 'allow' | 'deny',
+  { action, effect }: { readonly action: RuleAction; readonly effect: 'allow' | 'deny' },
   syntax: PolicySyntax,
   place: RuleField,
 ): (call: Call) => boolean {
   const compile = (pattern: TextPattern | null): ArgumentTest => {
     const test = pattern === null ? () => true : compileText(pattern, syntax, place);
-    // Without a pattern, any argument in the other form would match.
-    const isMetInOtherForm = effect === 'deny' && pattern !== null;
+    // A pattern for any value would match any argument in the other form.
+    const isOpen = pattern === null || (action === 'publish' && matchesAll(pattern));
+    const isMetInOtherForm = effect === 'deny' && !isOpen;
     return (given, others) =>
       (given !== undefined && test(given)) || (isMetInOtherForm && others().some(test));
   };
@@ -88,6 +92,11 @@ export function compileCondition(
   return (call) =>
     byPlace.every((test, index) => test(call.args[index], () => [...call.kwargs.values()])) &&
     byName.every(([name, test]) => test(call.kwargs.get(name), () => call.args));
+}
+
+/** Whether a pattern matches every text. */
+export function matchesAll(pattern: TextPattern): boolean {
+  return typeof pattern === 'string' ? pattern === '*' : matchAllPatterns.has(pattern.regex);
 }
 
 /** Test of an argument. `others` returns the arguments that the call passes in the other form. */

@@ -2,18 +2,9 @@
 
 import type { CompiledRule } from './compile-rule.ts';
 import type { Policy } from './policy.ts';
-import type { PolicyRule, TextPattern } from './rule.ts';
+import type { PolicyRule } from './rule.ts';
+import { matchesAll } from './rule-patterns.ts';
 import type { Subject } from './types.ts';
-
-const matchAllPatterns: ReadonlySet<string> = new Set([
-  '*',
-  '.*',
-  '.+',
-  '^.*$',
-  '.*$',
-  '^.*',
-  '^.+$',
-]);
 
 /** Actions that can be permitted without restrictions. */
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
@@ -57,9 +48,5 @@ function isOpen(rule: PolicyRule): boolean {
   const isBound = Object.entries(conditions).some(
     ([key, it]) => key !== 'facts' && it !== undefined,
   );
-  return !isBound && [fun].flat().some(matchesEverything);
-}
-
-function matchesEverything(pattern: TextPattern): boolean {
-  return typeof pattern === 'string' ? pattern === '*' : matchAllPatterns.has(pattern.regex);
+  return !isBound && [fun].flat().some(matchesAll);
 }

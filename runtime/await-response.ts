@@ -18,12 +18,19 @@ class SwitchedProtocolError extends Error {
  */
 export function awaitResponse(outgoing: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    outgoing.once('response', resolve);
+    let response: IncomingMessage | undefined;
+    outgoing.once('response', (begun) => {
+      response = begun;
+      resolve(begun);
+    });
     outgoing.once('upgrade', (_response, socket) => {
       socket.destroy();
       reject(new SwitchedProtocolError());
     });
-    // Further errors are ignored, for example those of a socket that the caller destroys.
-    outgoing.on('error', reject);
+    // After the response has begun, its reader gets the error.
+    outgoing.on('error', (error) => {
+      if (response === undefined) reject(error);
+      else response.destroy(error);
+    });
   });
 }

@@ -172,7 +172,7 @@ export const saltLimits = defineLimits('salt', {
     code: 'ERR_GIT',
   },
   gitPacketBytes: {
-    unit: 'bytes in these lines',
+    unit: 'bytes of protocol between git and a remote in one fetch',
     owner: 'none',
     total: 64 * 1024 * 1024,
     effect: 'The fetch fails, and the master serves the last fetched state.',

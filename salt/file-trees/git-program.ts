@@ -34,7 +34,8 @@ const maxOutput = 16 * 1024 * 1024;
 const maxComplaint = 600;
 /**
  * Maximum number and size of the lines of protocol that git exchanges with a remote. Git keeps all
- * branches and tags in memory that a remote lists, also those that no refspec selects.
+ * branches and tags in memory that a remote lists, also those that no refspec selects. A list over
+ * HTTP without git's protocol has no such lines; the memory limit of git bounds it.
  */
 const maxPackets = saltLimits.gitPackets.total ?? Infinity;
 const maxPacketBytes = saltLimits.gitPacketBytes.total ?? Infinity;
@@ -70,7 +71,13 @@ export function startGit(
     detached: true,
   });
   const { stdin } = child;
-  if (stdin === null) throw new TypeError('git has no standard input');
+  if (stdin === null || stdin === undefined) {
+    // The process has not started, for example because no file descriptor is free. Node.js also
+    // emits the error later.
+    child.on('error', () => {});
+    const reason = 'cannot start git: the system has no free process or file descriptor';
+    throw new MasterError('ERR_GIT', reason);
+  }
   const end = (): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');

@@ -58,12 +58,12 @@ class NestingError extends Error {
  * @throws NestingError
  */
 function toData(parsed: unknown, level: number): PlainData {
-  if (level > maxLevels) throw new NestingError();
   if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
   if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
   if (parsed instanceof Float) return parsed;
+  if (parsed === null || typeof parsed !== 'object') return null;
+  if (level > maxLevels) throw new NestingError();
   if (Array.isArray(parsed)) return parsed.map((item) => toData(item, level + 1));
-  if (typeof parsed !== 'object' || parsed === null) return null;
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value, level + 1)]));
 }
 

@@ -41,6 +41,7 @@ const functions = [
     (name) => ['publish', `state.${name}`, 'mods', 0] as const,
   ),
   ['publish', 'state.sls_id', 'mods', 1] as const,
+  ['runner', 'mine.get', 'fun', 1] as const,
   ...['install', 'purge', 'remove'].map((name) => ['publish', `pkg.${name}`, 'name', 0] as const),
 ];
 
@@ -89,6 +90,41 @@ test('a rule may contain a whole list', (t) => {
     t.true(mayApply('common,web'));
     for (const text of ['common', 'web', 'web,common', 'common,web,db'])
       t.false(mayApply(text), text);
+  }
+});
+
+test('a list that one condition contains is not permitted by another condition', (t) => {
+  const accept = {
+    fun: 'key.accept',
+    arguments: [{ args: ['db*'], kwargs: { fingerprint: 'aa' } }, { args: ['db?'] }],
+  };
+  const rules = [allow('some', { subject: eve, action: 'wheel', resource: accept })];
+  const asked = { action: 'wheel', fun: 'key.accept', args: ['db*'] } as const;
+  t.false(may(rules, asked));
+  t.true(may(rules, { ...asked, kwargs: { fingerprint: 'aa' } }));
+  const apply = {
+    fun: 'state.apply',
+    arguments: [{ args: ['web,db'], kwargs: { test: 'True' } }, { args: ['web*'] }],
+  };
+  const states = [allow('some', { subject: eve, action: 'publish', resource: apply })];
+  const both = { action: 'publish', fun: 'state.apply', args: ['web,db'] } as const;
+  t.false(may(states, both));
+  t.true(may(states, { ...both, kwargs: { test: 'True' } }));
+});
+
+test('a regular expression that ends with .* permits globs, as in external_auth', (t) => {
+  for (const [regex, permitted, refused] of [
+    ['.*', ['*', 'web*'], []],
+    ['web.*', ['web*', 'web?', 'web1,web2*'], ['*', 'w*']],
+    ['web.', ['web1'], ['web*', 'web?']],
+    ['web.+', ['web1'], ['web*']],
+  ] as const) {
+    const resource = { fun: 'key.accept', arguments: [{ args: [{ regex }] }] };
+    const rules = [allow('some', { subject: eve, action: 'wheel', resource })];
+    const mayAccept = (text: string): boolean =>
+      may(rules, { action: 'wheel', fun: 'key.accept', args: [text] });
+    for (const text of permitted) t.true(mayAccept(text), `${regex} ${text}`);
+    for (const text of refused) t.false(mayAccept(text), `${regex} ${text}`);
   }
 });
 
@@ -177,5 +213,8 @@ test('a rule that denies an argument denies it by position and by name', (t) => 
     t.true(may(rules, { ...asked, kwargs: { key: 'b', value: 'secret1' } }));
   }
   // A pattern for any value says nothing about arguments in the other form.
-  t.true(may(rulesWith({ kwargs: { pillar: null } }), { ...asked, args: ['a'] }));
+  for (const pillar of [null, '*', { regex: '.*' }]) {
+    t.true(may(rulesWith({ kwargs: { pillar } }), { ...asked, args: ['a'] }));
+    t.false(may(rulesWith({ kwargs: { pillar } }), { ...asked, kwargs: { pillar: 'a' } }));
+  }
 });

@@ -80,8 +80,14 @@ test('a centre that switches to another protocol fails the request', async (t) =
 test('a request fails if no data arrive, the connection is lost, or it is aborted', async (t) => {
   const read = await partsFrom(t, ({ headers: { range } }, response) => {
     if (range === 'bytes=2-') response.destroy();
+    if (range === undefined) response.writeHead(200, { 'content-length': '10' }).write('0123');
   });
   await t.throwsAsync(read(1, 10, { stallMs: 1 }), {
+    code: 'ERR_SITE_LINK',
+    message: /sent no data/,
+  });
+  // The first bytes have arrived.
+  await t.throwsAsync(read(0, 10, { stallMs: 100 }), {
     code: 'ERR_SITE_LINK',
     message: /sent no data/,
   });

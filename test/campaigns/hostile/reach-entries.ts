@@ -60,6 +60,9 @@ function entryOf(site: HostileSite, name: string, fields: readonly string[]): En
           outcomes.push(outcomeOf(textOf(value), await call(site, body)));
         }
       }
+      const listed = await site.master.keys.list();
+      const isAccepted = listed.some(({ id, state }) => id === 'honest' && state === 'accepted');
+      if (!isAccepted) outcomes.push({ answer: 'reach', defect: 'the key of honest has changed' });
       return outcomes.find((it) => it.defect !== undefined) ?? { answer: 'within reach' };
     },
   };

@@ -42,7 +42,8 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
     if (url.startsWith('/large')) return response.end('x'.repeat(1001));
     if (url === '/moved') return response.writeHead(302, { location: '/' }).end('elsewhere');
     if (url === '/none') return response.writeHead(404).end('no such page');
-    if (url === '/deep') return response.end(`${'['.repeat(400)}1${']'.repeat(400)}`);
+    if (url === '/deep') return response.end(`${'['.repeat(101)}1${']'.repeat(101)}`);
+    if (url === '/nested') return response.end(`${'['.repeat(100)}1${']'.repeat(100)}`);
     const type = url === '/yaml' ? 'text/yaml' : 'application/json';
     response.writeHead(200, { 'content-type': type, 'x-b': '1' });
     return response.end(url === '/broken' ? '{"secret' : '{"a": [1, "b"]}');
@@ -75,6 +76,8 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
   t.like(await query(`${origin}/deep`, { decode: true, decode_type: 'json' }), {
     error: 'the response is not valid json',
   });
+  const nested = await query(`${origin}/nested`, { decode: true, decode_type: 'json' });
+  t.false('error' in Object(nested));
   heard.length = 0;
   await query(`${origin}/a?x=1`, {
     method: 'post',
