@@ -5,8 +5,10 @@ import type { Entry, Outcome } from './entry.ts';
 import type { HostileSite } from './site.ts';
 import { httpSpoils, rawSpoils, type SpoilingServer } from './spoiling-server.ts';
 
-/** Bytes that the program may read from a server for each request: 32 MiB, and the head. */
-const maxBytes = 33 * 1024 * 1024;
+/** Bytes that the program may read from a server in one case: four answers of 32 MiB. */
+const maxBytes = 128 * 1024 * 1024;
+/** If a case has more requests, bytes that the program may read for each of them. */
+const maxBytesOfRequest = 33 * 1024 * 1024;
 /** Requests that the program may send to a server in one case. */
 const maxRequests = 100;
 /** Messages of errors that only a defect of the program causes. */
@@ -55,7 +57,7 @@ async function outcomeOf(ask: () => Promise<unknown>, asked: SpoilingServer): Pr
   const text = error instanceof Error ? `${error.name}: ${error.message}` : '';
   const isDefect = error instanceof TypeError && defectText.test(error.message);
   const defect = [
-    ...(bytes > maxBytes * Math.max(1, requests) ? [`it read ${bytes} bytes`] : []),
+    ...(bytes > Math.max(maxBytes, requests * maxBytesOfRequest) ? [`it read ${bytes} bytes`] : []),
     ...(requests > maxRequests ? [`it sent ${requests} requests`] : []),
     ...(strays > 0 ? ['it asked a server that only the answer names'] : []),
     ...(isDefect || error instanceof ReferenceError ? [text] : []),
