@@ -192,16 +192,10 @@ function namesIn(text: string | undefined): readonly string[] | undefined {
 }
 
 /** Whether the operator wrote exactly this list of names in the rule. */
-function isWrittenIn(
-  { args = [], kwargs = {} }: ArgumentPattern,
-  call: Call,
-  { name, position }: ListParameter,
-): boolean {
-  const [byPosition, byName] = [call.args[position], call.kwargs.get(name)];
-  const isSame = (pattern: TextPattern | null | undefined, text: string): boolean =>
-    pattern === text || (typeof pattern === 'object' && pattern?.regex === text);
-  return (
-    (byPosition === undefined || isSame(args[position], byPosition)) &&
-    (byName === undefined || isSame(Object.hasOwn(kwargs, name) ? kwargs[name] : null, byName))
-  );
+function isWrittenIn(condition: ArgumentPattern, call: Call, parameter: ListParameter): boolean {
+  const patterns = patternsOf(condition, parameter);
+  return textsOf(call, parameter).every((text, index) => {
+    const pattern = patterns[index];
+    return text === undefined || (typeof pattern === 'object' ? pattern.regex : pattern) === text;
+  });
 }

@@ -4,6 +4,7 @@ import { type FixedConfig, LiveConfig, type MasterConfig } from '#config';
 import {
   type AuditRequester,
   type ClusterApi,
+  type FunctionCall,
   type InProcessApi,
   MasterError,
   type MasterStatus,
@@ -151,9 +152,9 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     backup: (target) => context.disk.backup(wholePath(target)),
   };
   const { runners, wheel } = functions.api;
-  const takes = (kind: 'runner' | 'wheel', fun: string, name: string): boolean =>
-    (kind === 'runner' ? functions.runners : functions.wheel).takes(fun, name);
-  const scope = { jobs: jobs.api, runners, wheel, takes, keys, events: eventsApi };
+  const withoutUnknown = (kind: 'runner' | 'wheel', call: FunctionCall): FunctionCall =>
+    (kind === 'runner' ? functions.runners : functions.wheel).withoutUnknown(call);
+  const scope = { jobs: jobs.api, runners, wheel, withoutUnknown, keys, events: eventsApi };
   const { asUser, sudoRights } = users.interfaceOf(scope);
   const reactions = services.find(masterServices.reactions, master) ?? noReactions;
   const ownStatus = createStatus({ config, context, auth, audit, transports, bound });

@@ -135,6 +135,18 @@ export class FunctionCaller {
     return [...this.#running.values()];
   }
 
+  /**
+   * Omits the keyword arguments that the function does not accept, if the call asks for this. The
+   * function has none if it does not exist.
+   * @throws MasterError ERR_ARGS
+   */
+  withoutUnknown<Call extends FunctionCall>(call: Call): Call {
+    if (call.dropUnknown !== true) return call;
+    const { arg, kwarg } = separateKeywords(call.arg ?? [], call.kwarg);
+    const known = Object.entries(kwarg).filter(([name]) => this.takes(call.fun, name));
+    return { ...call, arg, kwarg: Object.fromEntries(known), dropUnknown: false };
+  }
+
   /** Whether the function exists and accepts a keyword argument of this name. */
   takes(fun: string, name: string): boolean {
     return this.#options.table.get(fun)?.takes(name) === true;
@@ -160,24 +172,24 @@ export class FunctionCaller {
   }
 
   async #prepare(
-    { fun, arg: values = [], kwarg, ...call }: FunctionCall & CallOrigin,
+    asked: FunctionCall & CallOrigin,
     { isResumed = false }: RunOptions,
   ): Promise<Ready> {
     const { table, kind, nextJid, cache } = this.#options;
-    const found = table.get(fun);
-    if (found === undefined) throw this.#unknown(fun);
-    if (call.jid !== undefined && !isJid(call.jid)) {
+    const found = table.get(asked.fun);
+    if (found === undefined) throw this.#unknown(asked.fun);
+    if (asked.jid !== undefined && !isJid(asked.jid)) {
       throw new MasterError('ERR_ARGS', '`jid` is not a job id: it must have 20 digits');
     }
-    if (!isResumed) cache?.requirePlace(call.by);
-    const { arg, kwarg: given } = separateKeywords(values, kwarg);
-    const taken = call.dropUnknown ? pick(given, found.takes) : given;
-    const bound = found.bind(arg, taken);
-    const leave = isResumed ? () => {} : this.#calls.enter(call.by, [...arg, { ...taken }]);
+    if (!isResumed) cache?.requirePlace(asked.by);
+    const { fun, arg: values = [], kwarg: given, ...call } = this.withoutUnknown(asked);
+    const { arg, kwarg } = separateKeywords(values, given);
+    const bound = found.bind(arg, kwarg);
+    const leave = isResumed ? () => {} : this.#calls.enter(call.by, [...arg, { ...kwarg }]);
     const jid = call.jid ?? nextJid();
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
     const user = call.user ?? 'saltbridge';
-    const keywords = Object.keys(taken).length > 0 ? [{ ...taken }] : [];
+    const keywords = Object.keys(kwarg).length > 0 ? [{ ...kwarg }] : [];
     const { isConfidential, succeeds } = found;
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
@@ -187,9 +199,8 @@ export class FunctionCaller {
     }
     const { timeoutSeconds, by, requesterJobs, requireWheel } = call;
     const end = { isElsewhere: false, work: [] };
-    const asked = { fun, arg, kwarg: taken };
     return {
-      ...{ call: bound, asked, succeeds, jid, tag, data, user },
+      ...{ call: bound, asked: { fun, arg, kwarg }, succeeds, jid, tag, data, user },
       ...{ timeoutSeconds, isConfidential, by, requesterJobs, requireWheel, end, leave },
     };
   }
@@ -334,11 +345,4 @@ function originOf(by: AuditRequester | undefined): 'master' | 'reaction' {
  */
 function reportedValue({ isConfidential }: Ready, value: WireValue): WireValue {
   return isConfidential ? null : value;
-}
-
-function pick(
-  kwarg: Readonly<Record<string, WireValue>>,
-  takes: (name: string) => boolean,
-): Record<string, WireValue> {
-  return Object.fromEntries(Object.entries(kwarg).filter(([name]) => takes(name)));
 }

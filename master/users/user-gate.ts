@@ -18,7 +18,7 @@ import {
   type Requested,
   requesterName,
 } from '../api/index.ts';
-import { requireInertArguments, separateKeywords } from '../jobs/index.ts';
+import { requireInertArguments } from '../jobs/index.ts';
 import { type AskedCalls, toBoundFunctions, toCalls } from './asked-calls.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
 import { permittedFields } from './limited-fields.ts';
@@ -192,22 +192,11 @@ export class UserGate {
     { jid: _, ...given }: FunctionCall,
   ): FunctionCall & Requested {
     const { subject } = session;
-    const asked = given.dropUnknown === true ? this.#withoutUnknown(action, given) : given;
+    // An argument that the function ignores must not meet the conditions of a rule.
+    const asked = this.#parts.withoutUnknown(action, given);
     const rule = this.requireCall(session, action, asked);
     const jid = this.#parts.ownJobs.begin(subject);
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
-  }
-
-  /**
-   * Omits the keyword arguments that the function does not accept. Otherwise, they could meet the
-   * conditions of a rule.
-   */
-  #withoutUnknown(action: 'runner' | 'wheel', given: FunctionCall): FunctionCall {
-    const { arg, kwarg } = separateKeywords(given.arg ?? [], given.kwarg);
-    const known = Object.entries(kwarg).filter(([name]) =>
-      this.#parts.takes(action, given.fun, name),
-    );
-    return { ...given, arg, kwarg: Object.fromEntries(known) };
   }
 
   /**

@@ -1,7 +1,12 @@
 import type { Logger } from 'pino';
 import { isUnlimited, type Policy, type Subject, type UserSubject } from '#acl';
 import type { Budget } from '#runtime';
-import type { InProcessApi, InProcessFunctionsApi, InProcessJobsApi } from '../api/index.ts';
+import type {
+  FunctionCall,
+  InProcessApi,
+  InProcessFunctionsApi,
+  InProcessJobsApi,
+} from '../api/index.ts';
 import type { AuditBursts } from '../audit/index.ts';
 import type { Cluster } from '../context/index.ts';
 import type { BusApi } from '../events/index.ts';
@@ -31,8 +36,8 @@ export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;
-  /** Whether a function exists and accepts a keyword argument of this name. */
-  readonly takes: (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
+  /** Omits the keyword arguments that the function does not accept, if the call asks for this. */
+  readonly withoutUnknown: (kind: 'runner' | 'wheel', call: FunctionCall) => FunctionCall;
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
   readonly events: BusApi;
 }

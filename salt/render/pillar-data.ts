@@ -31,10 +31,8 @@ export function parseJsonData(text: string, name: string): PlainData {
   try {
     return toData(parseJsonNumbers(text, jsonNumber), 1);
   } catch (cause) {
-    const isOfText = cause instanceof SyntaxError || cause instanceof JsonError;
-    if (!isOfText && !(cause instanceof NestingError)) throw cause;
-    const isBeyondBounds =
-      cause instanceof NestingError || (cause instanceof JsonError && cause.reason !== 'syntax');
+    if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
+    const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
     throw new TemplateError('ERR_YAML', {
       place: { file: name, line: lineOf(cause, text) },
       kind: 'JSONDecodeError',
@@ -47,22 +45,16 @@ export function parseJsonData(text: string, name: string): PlainData {
 /** Maximum nesting depth of JSON, as for YAML. Results with more levels could not be encoded. */
 const maxLevels = 100;
 
-class NestingError extends Error {
-  constructor() {
-    super(`the values are nested more than ${maxLevels} levels deep`);
-  }
-}
-
 /**
  * Converts parsed JSON. As in Python, the last of duplicate keys is used.
- * @throws NestingError
+ * @throws JsonError if the values are nested too deeply
  */
 function toData(parsed: unknown, level: number): PlainData {
   if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
   if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
   if (parsed instanceof Float) return parsed;
   if (parsed === null || typeof parsed !== 'object') return null;
-  if (level > maxLevels) throw new NestingError();
+  if (level > maxLevels) throw new JsonError('limit', `more than ${maxLevels} levels`);
   if (Array.isArray(parsed)) return parsed.map((item) => toData(item, level + 1));
   return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value, level + 1)]));
 }
