@@ -21,6 +21,9 @@ export function awaitResponse(outgoing: ClientRequest): Promise<IncomingMessage>
     let response: IncomingMessage | undefined;
     outgoing.once('response', (begun) => {
       response = begun;
+      // The caller gets the response only later. Another listener, such as one that measures
+      // traffic, must not make it flow before.
+      begun.pause();
       resolve(begun);
     });
     outgoing.once('upgrade', (_response, socket) => {

@@ -1,5 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { Agent, createServer, type RequestListener } from 'node:http';
+import { Agent, createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import test, { type ExecutionContext } from 'ava';
 import { readPart } from '#edge/link/read-part.ts';
 import { within } from '../helpers/deadline.ts';
@@ -44,6 +45,20 @@ test('requests the rest of a part, and the whole of a new one', async (t) => {
   t.is(await read(0), '0123456789');
   t.is(await read(7), '789');
   t.deepEqual(ranges, [undefined, 'bytes=7-']);
+});
+
+// Serial, because it listens to all responses of this process.
+test.serial('no bytes are lost if other code of the process listens to responses', async (t) => {
+  const heard: Buffer[] = [];
+  const listen = (message: unknown): void => {
+    const { response } = message as { response: IncomingMessage }; // as it is published
+    response.on('data', (chunk: Buffer) => heard.push(chunk));
+  };
+  subscribe('http.client.response.finish', listen);
+  t.teardown(() => unsubscribe('http.client.response.finish', listen));
+  const read = await partsFrom(t, (_request, response) => response.end(content));
+  t.is(await read(0), '0123456789');
+  t.is(Buffer.concat(heard).toString(), '0123456789');
 });
 
 test('discards the first bytes of a response from a cache that ignores the range', async (t) => {

@@ -3675,6 +3675,7 @@ export const catalogue: readonly Threat[] = [
       'a server that switches to another protocol holds a request of a site or of a guest for ever',
     tests: [
       'edge/read-part.test.ts: a centre that switches to another protocol fails the request',
+      'edge/read-part.test.ts: no bytes are lost if other code of the process listens to responses',
       'runtime/await-response.test.ts: a site that joins does not wait for a centre that switches to another protocol',
       'runtime/await-response.test.ts: the metadata agent does not wait for a service that switches to another protocol',
     ],
