@@ -13,7 +13,7 @@ import {
   type RpcMethod,
   writeMarkedJson,
 } from '#master';
-import { codeOf } from '#runtime';
+import { codeOf, JsonError } from '#runtime';
 import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 
@@ -99,17 +99,34 @@ async function postRequest(
   // user.
   const hasToken = 'token' in parameters && parameters.token !== undefined;
   const isOfAccount = methodsWithUser.has(method) && !hasToken;
+  const body = writeParameters(parameters);
   const proof = isOfAccount ? await connection.prove?.() : undefined;
   try {
-    return await sendRequest(connection, { method, parameters, signal, secret: proof?.secret });
+    return await sendRequest(connection, { method, body, signal, secret: proof?.secret });
   } finally {
     await proof?.remove();
   }
 }
 
+/**
+ * Returns the body of a request. The types of the interface guarantee that the parameters can be
+ * sent, except for their depth.
+ * @throws RemoteError ERR_ARGS if the parameters are nested too deeply
+ */
+function writeParameters(parameters: object): string {
+  try {
+    // The master reads a plain `5.0` as a number, because other clients write numbers in this form.
+    return writeMarkedJson(parameters, 'mark');
+  } catch (cause) {
+    if (!(cause instanceof JsonError)) throw cause;
+    const text = `the parameters of the call have ${cause.message}; send a flatter value`;
+    throw new RemoteError('ERR_ARGS', text, { cause, wasSent: false });
+  }
+}
+
 interface RpcRequest {
   readonly method: string;
-  readonly parameters: object;
+  readonly body: string;
   readonly signal: AbortSignal | undefined;
   /** Secret that proves the account under which this process runs. */
   readonly secret: string | undefined;
@@ -117,7 +134,7 @@ interface RpcRequest {
 
 function sendRequest(
   { name, open, explain }: Connection,
-  { method, parameters, signal, secret }: RpcRequest,
+  { method, body, signal, secret }: RpcRequest,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const request = open(`/rpc/${method}`, signal);
@@ -130,9 +147,7 @@ function sendRequest(
     request.once('error', (cause: NodeJS.ErrnoException) => {
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause, wasSent }));
     });
-    // The types of the interface guarantee that the parameters can be sent.
-    // The master reads a plain `5.0` as a number, because other clients write numbers in this form.
-    request.end(writeMarkedJson(parameters, 'mark'));
+    request.end(body);
   });
 }
 

@@ -19,6 +19,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import {
+  JsonError,
   type JsonForm,
   type JsonOf,
   type JsonOptions,
@@ -161,12 +162,20 @@ const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 type FloatForm = 'exact' | 'mark' | 'raw';
 
 /**
+ * Maximum nesting depth of marked JSON. It is high enough for the deepest value that Salt permits,
+ * even if each level has a mark such as `$bytes` around it.
+ */
+const maxDepth = 256;
+
+/**
  * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
  * lacks.
  * @param value - a wire value, or an object whose members are wire values
  * @param floats - form of floats without a fraction. Default: `raw`
+ * @throws JsonError `limit` if the value is nested too deeply
  */
-export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {
+export function toJson(value: WireValue | object, floats: FloatForm = 'raw', depth = 0): JsonValue {
+  if (depth > maxDepth) throw new JsonError('limit', `more than ${maxDepth} levels`);
   if (typeof value === 'number') return numberToJson(value);
   if (isBeyond64Bits(value)) return { $int: String(value) };
   if (value === null || typeof value !== 'object') return value;
@@ -176,7 +185,7 @@ export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): Js
   if (value instanceof WireExtension) {
     return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
   }
-  const inner = (item: WireValue): JsonValue => toJson(item, floats);
+  const inner = (item: WireValue): JsonValue => toJson(item, floats, depth + 1);
   if (Array.isArray(value)) return value.map(inner);
   if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(inner)) };
   const entries = Object.entries(value);
@@ -192,7 +201,10 @@ function floatToJson(value: Float, form: FloatForm): JsonValue {
   return (form === 'exact' ? value : rawNumber(String(value))) as unknown as JsonValue;
 }
 
-/** Returns a value as the text of marked JSON (see {@link toJson}). */
+/**
+ * Returns a value as the text of marked JSON (see {@link toJson}).
+ * @throws JsonError `limit` if the value is nested too deeply
+ */
 export function writeMarkedJson(value: WireValue | object, floats?: FloatForm): string {
   return writeJson(toJson(value, floats));
 }
@@ -234,7 +246,7 @@ export function parseExactJson(text: string): unknown {
 
 /** Options for reading marked JSON (see {@link toJson}) from a client in steps. */
 export const markedJson: JsonOptions<MarkedValue> = {
-  maxDepth: 256,
+  maxDepth,
   isStrict: true,
   replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // the value that a mark represents
 };
@@ -257,12 +269,6 @@ const wholeFloat = /^-?\d+\.0$/;
  * length.
  */
 const maxDigits = 1000;
-
-/**
- * Maximum nesting depth of marked JSON. It is high enough for the deepest value that Salt permits,
- * even if each level has a mark such as `$bytes` around it.
- */
-const maxDepth = 256;
 
 /**
  * Converts JSON to a value. Marks such as `$bytes` in the JSON name the types that JSON lacks, see

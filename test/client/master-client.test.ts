@@ -4,7 +4,7 @@ import path from 'node:path';
 import test from 'ava';
 import { connectMaster, RemoteError } from '#client';
 import type { JobUpdate } from '#master';
-import { isWireMap } from '#minion-protocol';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { openPublication } from '#minion-protocol/publication.ts';
 import { within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -91,6 +91,23 @@ test('the code of an error of the master is the code of the error of the client'
       code: 'ERR_ARGS',
     },
   );
+});
+
+test('arguments that are nested too deeply are refused before anything is sent', async (t) => {
+  const client = connectMaster({ socketPath: path.join(temporaryDirectory(t), 'none.sock') });
+  const nested: WireValue[] = [];
+  let inner = nested;
+  for (let depth = 0; depth < 20_000; depth += 1) {
+    const next: WireValue[] = [];
+    inner.push(next);
+    inner = next;
+  }
+  const publication = client.jobs.publish({ tgt: '*', fun: 'test.arg', arg: [nested] });
+  const error = await t.throwsAsync<RemoteError>(publication, {
+    code: 'ERR_ARGS',
+    message: /more than 256 levels/,
+  });
+  t.false(error?.wasSent);
 });
 
 test('if no master listens, the error names the socket and the remedy', async (t) => {
