@@ -12,10 +12,16 @@ import {
   actorOf,
   type ExtensionHost,
   type HttpServerContext,
+  requireValid,
 } from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { requireRight, resolveProject } from '../http/http-caller.ts';
+import {
+  requireRight,
+  resolveProject,
+  type TokenHolder,
+  withTokenHolder,
+} from '../http/http-caller.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import {
   type Enrolment,
@@ -25,8 +31,6 @@ import {
   ServiceEnrolRequestSchema,
 } from './enrolment.ts';
 import type { EnrollApi } from './enrolment-service.ts';
-
-type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /** Schemas of the routes for services. */
 const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', FastifySchema>> = {
@@ -70,70 +74,69 @@ const createForm = compileSchema(ServiceEnrolRequestSchema);
  */
 export function addServiceRoutes(
   app: FastifyInstance,
-  doors: HttpServerContext,
+  doors: Pick<HttpServerContext, 'tokenOf'>,
   host: EnrolmentRoutesHost,
-  api: EnrollApi,
+  api: Pick<EnrollApi, 'create' | 'retire' | 'show'>,
   lowestProtocol: EnrolRequest['protocol'] = 0,
 ): void {
-  const holderOf = async (request: FastifyRequest): Promise<TokenHolder> => {
-    const holder = await host.holdToken(doors.tokenOf(request) ?? '', request.ip);
-    holder.stop();
-    return holder;
-  };
   /**
    * Returns the enrolment whose number is in the path of the request. Looks it up only if rules
    * could permit the request.
    */
   const known = async (
-    request: FastifyRequest<NumberParams>,
+    { params }: FastifyRequest<NumberParams>,
     right: EnrolmentRight,
-  ): Promise<{ readonly holder: TokenHolder; readonly enrolment: Enrolment }> => {
-    const holder = await holderOf(request);
+    holder: TokenHolder,
+  ): Promise<Enrolment> => {
     requireRight(holder, right);
-    const enrolment = await api.show(request.params.number);
-    if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
+    const enrolment = await api.show(params.number);
     // For an enrolment of another project, send the same error as for an unknown one.
-    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
+    if (!belongsToProject(holder.subject, enrolment))
+      throw new BridgeError('ERR_ENROLL_UNKNOWN', 'unknown enrolment number');
+    requireEnrolmentRight(host, holder, right, enrolment);
+    return enrolment;
   };
   app.post(
     '/enrolments',
     { bodyLimit: serviceBodyLimit, schema: serviceRouteSchemas.create },
     async (request): Promise<NewEnrolment> => {
       const asked = parseForm(createForm, request.body, 'ERR_ENROLL_ARGS');
-      const holder = await holderOf(request);
-      const project = resolveProject(holder.subject, asked.project);
-      if (project === undefined) {
-        throw new BridgeError(
-          'ERR_ENROLL_ARGS',
-          'project: required, because the token belongs to no project',
-        );
-      }
-      const { lifetime, ...more } = asked;
-      const lasts = lifetime === undefined ? {} : { lifetimeSeconds: lifetime };
-      const wanted = { ...more, ...lasts, project };
-      requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
-      checkMinimumProtocol(wanted.protocol, lowestProtocol);
-      return api.create(wanted);
+      return withTokenHolder(request, doors, host, async (holder) => {
+        const project = resolveProject(holder.subject, asked.project);
+        if (project === undefined) {
+          throw new BridgeError(
+            'ERR_ENROLL_ARGS',
+            'project: required, because the token belongs to no project',
+          );
+        }
+        const { lifetime, ...more } = asked;
+        const lasts = lifetime === undefined ? {} : { lifetimeSeconds: lifetime };
+        const wanted = { ...more, ...lasts, project };
+        requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
+        checkMinimumProtocol(wanted.protocol, lowestProtocol);
+        return api.create(wanted, {
+          requirePermission: () => permittingRule(host, holder, 'bridge.enroll.create', wanted),
+        });
+      });
     },
   );
   app.get<NumberParams>(
     '/enrolments/:number',
     { schema: serviceRouteSchemas.show },
-    async (request): Promise<Enrolment> => {
-      const { holder, enrolment } = await known(request, 'bridge.enroll.create');
-      requireEnrolmentRight(host, holder, 'bridge.enroll.create', enrolment);
-      return enrolment;
-    },
+    (request): Promise<Enrolment> =>
+      withTokenHolder(request, doors, host, (holder) =>
+        known(request, 'bridge.enroll.create', holder),
+      ),
   );
   app.post<NumberParams>(
     '/enrolments/:number/retire',
     { schema: serviceRouteSchemas.retire },
-    async (request): Promise<object> => {
-      const { holder, enrolment } = await known(request, 'bridge.enroll.retire');
-      requireEnrolmentRight(host, holder, 'bridge.enroll.retire', enrolment);
-      await api.retire({ number: enrolment.number });
-      return {};
-    },
+    (request): Promise<object> =>
+      withTokenHolder(request, doors, host, async (holder) => {
+        const { number } = await known(request, 'bridge.enroll.retire', holder);
+        await api.retire({ number });
+        return {};
+      }),
   );
 }
 
@@ -153,15 +156,16 @@ function belongsToProject(subject: Subject, { project }: Enrolment): boolean {
 }
 
 /**
- * Checks that a rule permits the request, and writes the audit record.
- * @throws AuthorizationError ERR_DENIED
+ * Returns the rule that permits a request now.
+ * @throws AuthenticationError if the token has ended; AuthorizationError ERR_DENIED
  */
-function requireEnrolmentRight(
-  host: EnrolmentRoutesHost,
-  { subject, policy }: TokenHolder,
+function permittingRule(
+  host: Pick<EnrolmentRoutesHost, 'decide'>,
+  holder: TokenHolder,
   right: EnrolmentRight,
   { id, project }: Pick<Enrolment, 'id' | 'project'>,
-): void {
+): string {
+  requireValid(holder);
   const kwargs = new Map([
     ['id', id],
     ['project', project],
@@ -171,17 +175,30 @@ function requireEnrolmentRight(
     minions: [id],
     project,
   };
-  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
-  if (effect === 'deny') {
-    throw new AuthorizationError(
-      `no rule permits the action ${right} for this minion id and project`,
-    );
-  }
+  const question = { subject: holder.subject, action: 'command', resource } as const;
+  const { effect, rule } = host.decide(question, holder.policy);
+  if (effect === 'allow') return rule;
+  throw new AuthorizationError(
+    `no rule permits the action ${right} for this minion id and project`,
+  );
+}
+
+/**
+ * Checks that a rule permits the request, and writes the audit record.
+ * @throws AuthenticationError if the token has ended; AuthorizationError ERR_DENIED
+ */
+function requireEnrolmentRight(
+  host: EnrolmentRoutesHost,
+  holder: TokenHolder,
+  right: EnrolmentRight,
+  enrolment: Pick<Enrolment, 'id' | 'project'>,
+): void {
+  const rule = permittingRule(host, holder, right, enrolment);
   host.asked.noteOfActor({
-    who: actorOf(subject),
+    who: actorOf(holder.subject),
     action: 'enroll.asked',
     what: right,
-    on: [id],
+    on: [enrolment.id],
     rule,
     outcome: 'permitted',
   });

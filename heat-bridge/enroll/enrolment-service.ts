@@ -8,6 +8,7 @@ import { LimitExceeded, linkSignals, TokenBuckets } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { isLive } from '../live-enrolment.ts';
+import type { RegistrationChecks } from '../registrations.ts';
 import {
   type Enrolment,
   type EnrolRequest,
@@ -74,9 +75,13 @@ export class EnrolmentService {
    * Creates an enrolment with a ticket and user-data. With `by: 'keys'`, also generates a key pair:
    * the master accepts the public key, and only the user-data contains the private key. If the
    * project has an earlier unused ticket for the id, that ticket becomes invalid.
-   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
+   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL, and the
+   * error of the check
    */
-  async create(request: EnrolRequest): Promise<NewEnrolment> {
+  async create(
+    request: EnrolRequest,
+    { requirePermission }: RegistrationChecks = {},
+  ): Promise<NewEnrolment> {
     const writer = await this.#writerFor(request);
     const { admission, keyPairs } = this.#parts;
     if (!admission.takesId(request.id))
@@ -90,9 +95,11 @@ export class EnrolmentService {
     }
     const keys = request.by === 'keys' ? await keyPairs.take(request.project) : undefined;
     return admission.exclusive(request.id, () =>
-      this.#parts.names.decide([request.id], (steps) =>
-        this.#create(request, { writer, keys, steps }),
-      ),
+      this.#parts.names.decide([request.id], (steps) => {
+        // The caller may have lost its right while the key pair was generated.
+        requirePermission?.();
+        return this.#create(request, { writer, keys, steps });
+      }),
     );
   }
 

@@ -103,3 +103,22 @@ export function tokenHolderOf(
   // A missing token causes the same error as an invalid one.
   return host.holdToken(doors.tokenOf(request) ?? '', request.ip);
 }
+
+/**
+ * Calls `work` with the subject and the policy of the caller. They are kept current until `work`
+ * ends.
+ * @throws AuthenticationError, and the errors of `work`
+ */
+export async function withTokenHolder<T>(
+  request: FastifyRequest,
+  doors: Pick<HttpServerContext, 'tokenOf'>,
+  host: Pick<ExtensionHost, 'holdToken'>,
+  work: (holder: TokenHolder) => Promise<T>,
+): Promise<T> {
+  const holder = await tokenHolderOf(request, doors, host);
+  try {
+    return await work(holder);
+  } finally {
+    holder.stop();
+  }
+}

@@ -22,7 +22,7 @@ import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import { requireRight, type TokenHolder, tokenHolderOf } from './http-caller.ts';
+import { requireRight, type TokenHolder, tokenHolderOf, withTokenHolder } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 
 const strict = { additionalProperties: false };
@@ -118,14 +118,8 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     const of = { ...Object.fromEntries(fields), owner: ownerNameOf(subject) };
     return { api: kind.as(by, subject), by, of };
   };
-  const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
-    const holder = await tokenHolderOf(request, server, host);
-    try {
-      return await register(holder, given, replaces);
-    } finally {
-      holder.stop();
-    }
-  };
+  const add = (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> =>
+    withTokenHolder(request, server, host, (holder) => register(holder, given, replaces));
   const register = async (holder: TokenHolder, given: object, replaces: boolean): Promise<Info> => {
     requireRight(holder, right);
     const owner = ownerNameOf(holder.subject);

@@ -1,18 +1,22 @@
 /** Registrations that wait for others of the same name while the right of their owner ends. */
 
 import test, { type ExecutionContext } from 'ava';
-import fastify from 'fastify';
+import fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { allow, decide, type Question, type Subject } from '#acl';
 import { DataSpaces } from '#guests/data-spaces/data-spaces.ts';
 import { StackRegistry } from '#guests/deployments/stacks.ts';
+import type { EnrolRequest, NewEnrolment } from '#heat-bridge/enroll/enrolment.ts';
+import { addServiceRoutes } from '#heat-bridge/enroll/enrolment-routes.ts';
 import {
   addRegistrationRoutes,
   type RegistrationRoutes,
 } from '#heat-bridge/http/registration-routes.ts';
+import type { RegistrationChecks } from '#heat-bridge/registrations.ts';
 import { HandleRegistry } from '#heat-bridge/signals/handles.ts';
-import { AuthorizationError, type SharedArea } from '#master';
+import { AuthorizationError, type ExtensionHost, type SharedArea } from '#master';
 import { policyOf } from '../helpers/policies.ts';
+import { startStage } from './enroll/stage.ts';
 import { memoryState } from './signals/open-signals.ts';
 
 const owner = 'project:a';
@@ -146,9 +150,69 @@ class ChangingHolder {
   }
 }
 
+/** Routes of a kind of registrations, as they are added to a server. */
+interface LateRoutes {
+  /** Right that a request needs. */
+  readonly right: string;
+  readonly url: string;
+  readonly payload: object;
+  /**
+   * Adds the routes.
+   * @param store - called with each registration when it is about to be stored
+   */
+  readonly add: (
+    app: FastifyInstance,
+    host: Pick<ExtensionHost, 'decide' | 'holdToken'>,
+    store: (registration: object, checks: RegistrationChecks | undefined) => void,
+  ) => void;
+}
+
+const unused = async (): Promise<never> => {
+  throw new Error('not used');
+};
+const doors = { tokenOf: () => 'token' };
+
+const things: LateRoutes = {
+  ...{ right: 'thing.add', url: '/things', payload: { name: 'x' } },
+  add: (app, host, store) => {
+    const kind: RegistrationRoutes<object, object, object> = {
+      ...{ collection: 'things', key: 'name', right: 'thing.add', rule: 'own-thing' },
+      ...{ formError: 'ERR_STACK_FORM', bodyLimit: 1_000 },
+      summaries: { add: 'a', replace: 'r', list: 'l', show: 's', remove: 'd' },
+      ...{ body: Type.Object({}), info: Type.Object({}), details: Type.Object({}) },
+      read: (registration) => ({ registration, minions: ['m1'] }),
+      as: () => ({
+        add: async (registration, checks) => {
+          store(registration, checks);
+          return registration;
+        },
+        ...{ list: unused, show: unused, remove: unused },
+      }),
+    };
+    addRegistrationRoutes(app, doors, host, kind);
+  },
+};
+
+const enrolments: LateRoutes = {
+  ...{ right: 'bridge.enroll.create', url: '/enrolments', payload: { id: 'm1', project: 'p1' } },
+  add: (app, host, store) => {
+    const api = {
+      create: async (request: EnrolRequest, checks?: RegistrationChecks): Promise<NewEnrolment> => {
+        store(request, checks);
+        const { id, project } = request;
+        const common = { number: '1', by: 'claim', state: 'open', protocol: 3 } as const;
+        return { enrolment: { ...common, id, project, createdAt: 0 }, ticket: '', userData: '' };
+      },
+      ...{ show: unused, retire: unused },
+    };
+    addServiceRoutes(app, doors, { ...host, asked: { noteOfActor: () => {} } }, api);
+  },
+};
+
 /** Sends a request to register. `change` runs while the registration waits. */
 async function registerWhile(
   t: ExecutionContext,
+  routes: LateRoutes,
   change: (holder: ChangingHolder) => void,
 ): Promise<{
   readonly answer: { readonly statusCode: number; readonly body: string };
@@ -158,7 +222,7 @@ async function registerWhile(
   const rule = allow('r', {
     subject: { group: 'staff' },
     action: 'command',
-    resource: { fun: 'thing.add' },
+    resource: { fun: routes.right },
   });
   const policy = policyOf([rule]);
   const holder = new ChangingHolder();
@@ -176,48 +240,48 @@ async function registerWhile(
     decide: (question: Question) => decide(question, policy),
   };
   const stored: object[] = [];
-  const unused = async (): Promise<never> => {
-    throw new Error('not used');
-  };
   const app = fastify();
   t.teardown(() => app.close());
   app.setErrorHandler((error, _request, reply) => reply.code(403).send(String(error)));
-  const kind: RegistrationRoutes<object, object, object> = {
-    ...{ collection: 'things', key: 'name', right: 'thing.add', rule: 'own-thing' },
-    ...{ formError: 'ERR_STACK_FORM', bodyLimit: 1_000 },
-    summaries: { add: 'a', replace: 'r', list: 'l', show: 's', remove: 'd' },
-    ...{ body: Type.Object({}), info: Type.Object({}), details: Type.Object({}) },
-    read: (registration) => ({ registration, minions: ['m1'] }),
-    as: () => ({
-      add: async (registration, { requirePermission } = {}) => {
-        change(holder);
-        requirePermission?.();
-        stored.push(registration);
-        return registration;
-      },
-      ...{ list: unused, show: unused, remove: unused },
-    }),
-  };
-  addRegistrationRoutes(app, { tokenOf: () => 'token' }, host, kind);
-  const answer = await app.inject({ method: 'POST', url: '/things', payload: { name: 'x' } });
+  routes.add(app, host, (registration, { requirePermission } = {}) => {
+    change(holder);
+    requirePermission?.();
+    stored.push(registration);
+  });
+  const { url, payload } = routes;
+  const answer = await app.inject({ method: 'POST', url, payload });
   return { answer, stored, holder };
 }
 
-test('an HTTP request to register is judged again before the registration is stored', async (t) => {
-  const unchanged = await registerWhile(t, () => {});
-  t.is(unchanged.answer.statusCode, 200);
-  t.is(unchanged.stored.length, 1);
-  const left = await registerWhile(t, (holder) => {
-    holder.groups = [];
+for (const [what, routes] of [
+  ['register', things],
+  ['enrol a machine', enrolments],
+] as const) {
+  test(`an HTTP request to ${what} is judged again before anything is stored`, async (t) => {
+    const unchanged = await registerWhile(t, routes, () => {});
+    t.is(unchanged.answer.statusCode, 200);
+    t.is(unchanged.stored.length, 1);
+    const left = await registerWhile(t, routes, (holder) => {
+      holder.groups = [];
+    });
+    t.regex(left.answer.body, /no rule permits .* action (thing\.add|bridge\.enroll\.create)/);
+    const ended = await registerWhile(t, routes, (holder) => holder.ended.abort());
+    t.regex(ended.answer.body, /the token has expired or was revoked/);
+    t.deepEqual([left.stored, ended.stored], [[], []]);
   });
-  t.regex(left.answer.body, /no rule permits this caller to perform the action thing\.add/);
-  const ended = await registerWhile(t, (holder) => holder.ended.abort());
-  t.regex(ended.answer.body, /the token has expired or was revoked/);
-  t.deepEqual([left.stored, ended.stored], [[], []]);
-});
 
-test('an HTTP request to register watches its token until it ends', async (t) => {
-  const stops: number[] = [];
-  const { holder } = await registerWhile(t, ({ stops: before }) => stops.push(before));
-  t.deepEqual([...stops, holder.stops], [0, 1]);
+  test(`an HTTP request to ${what} watches its token until it ends`, async (t) => {
+    const stops: number[] = [];
+    const { holder } = await registerWhile(t, routes, ({ stops: before }) => stops.push(before));
+    t.deepEqual([...stops, holder.stops], [0, 1]);
+  });
+}
+
+test('an enrolment that waits is refused if its owner may no longer enrol', async (t) => {
+  const { bridge } = await startStage(t);
+  const ticket = new Ticket();
+  const created = bridge.enroll.create({ id: 'web-1', project: 'p1' }, ticket);
+  ticket.isValid = false;
+  await t.throwsAsync(created, denied);
+  t.deepEqual(await bridge.enroll.list(), []);
 });

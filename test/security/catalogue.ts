@@ -1539,9 +1539,7 @@ export const catalogue: readonly Threat[] = [
       lateRegistrations(
         'a handle or data space that is being stored does not outlast the end of the right',
       ),
-      lateRegistrations(
-        'an HTTP request to register is judged again before the registration is stored',
-      ),
+      lateRegistrations('an HTTP request to register is judged again before anything is stored'),
       lateRegistrations('an HTTP request to register watches its token until it ends'),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
@@ -3723,6 +3721,22 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'heat-bridge/guests/coordinator-options.test.ts: a request fails if ZooKeeper responds with the number of another request',
       'heat-bridge/guests/coordinator-options.test.ts: no session is open if ZooKeeper sends an invalid message after it',
+    ],
+  },
+  {
+    id: 'H-717',
+    threat: 'a request to enrol a machine is carried out although its right ended while it waited',
+    tests: [
+      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine is judged again before anything is stored',
+      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine watches its token until it ends',
+      'heat-bridge/late-registrations.test.ts: an enrolment that waits is refused if its owner may no longer enrol',
+    ],
+  },
+  {
+    id: 'H-718',
+    threat: 'a deeply nested file exhausts the stack of the command line',
+    tests: [
+      'client/master-client.test.ts: arguments that are nested too deeply are refused before anything is sent',
     ],
   },
   {
