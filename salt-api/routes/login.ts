@@ -8,7 +8,7 @@ import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
 import { isSecure } from '../host-guard.ts';
 import { lowstatesOf } from '../lowstate.ts';
-import { sessionCookie } from '../session-token.ts';
+import { isCrossSite, sessionCookie } from '../session-token.ts';
 import { addRoute, type RouteMethod } from './route.ts';
 import {
   loginHintSchema,
@@ -83,8 +83,12 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           formatFor(request.headers.accept);
           const login = await master.logins.login(await loginRequest(context, request));
           const token = await sessions.open(login.token, login);
-          const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
-          reply.header('x-auth-token', token).header('set-cookie', cookie);
+          reply.header('x-auth-token', token);
+          // A page of another site must not log the browser in as a user of its choice.
+          if (!isCrossSite(request.headers)) {
+            const cookie = sessionCookie(token, sessionIdleSeconds, isSecure(request));
+            reply.header('set-cookie', cookie);
+          }
           return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });
         },
       },

@@ -155,6 +155,18 @@ test('a cookie identifies a session, but not for pages of other sites', async (t
   for (const headers of others) t.is((await ask({ path: '/stats', headers })).status, 401);
 });
 
+test('a page of another site that logs in gets a session, but no cookie', async (t) => {
+  const { ask } = await startApi(t, { minions: [] });
+  const body = { username: 'admin', password, eauth: 'sharedsecret' };
+  const pages = [{ origin: 'http://evil.example' }, { 'sec-fetch-site': 'cross-site' }];
+  for (const page of pages) {
+    const headers = { ...json(), ...page };
+    const answer = await ask({ method: 'POST', path: '/login', headers, body });
+    t.is(answer.headers['x-auth-token'], String(loginOf(answer).token));
+    t.is(answer.headers['set-cookie'], undefined);
+  }
+});
+
 test('a log-out ends the session and its token', async (t) => {
   const { ask, login, master } = await startApi(t, { minions: [] });
   const token = await login();

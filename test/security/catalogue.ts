@@ -3740,6 +3740,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-719',
+    threat: 'a page of another site logs the browser of a user in as another user',
+    tests: [
+      'salt-api/login.long.test.ts: a page of another site that logs in gets a session, but no cookie',
+    ],
+  },
+  {
     id: 'H-720',
     threat: 'a list of many keys compares all accepted keys in one turn, so that nothing else runs',
     tests: [manyKeys('accepted keys are compared with pauses, and again after a change')],
