@@ -5,6 +5,7 @@
  */
 
 import type { Grant, GrantSyntax } from '#acl';
+import { formatNames } from '#runtime';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { compilePermissions, type Permissions } from './permissions.ts';
@@ -61,10 +62,9 @@ function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {
 
 function describe(patterns: readonly string[]): string {
   const named = patterns.slice(0, maxNamed);
-  const more = patterns.length > maxNamed ? ` and ${patterns.length - maxNamed} more` : '';
   const wider = named.map((pattern) => widened(pattern)).join(', ');
   return (
-    `${named.join(', ')}${more} must match a whole id, function or argument here, ` +
+    `${formatNames(patterns, maxNamed)} must match a whole id, function or argument here, ` +
     `but only its beginning in Salt: to keep Salt's meaning, write ${wider}; otherwise append $`
   );
 }

@@ -21,6 +21,7 @@ export { FairQueue } from './fair-queue.ts';
 export { type FairSlot, FairSlots, KeyedFairSlots } from './fair-slots.ts';
 export { FairTable } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';
+export { formatNames } from './format-names.ts';
 export {
   type ConfiguredEndpoint,
   createHttpClient,

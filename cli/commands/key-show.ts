@@ -1,6 +1,7 @@
 /** `saltbridge key list`, `key finger` and `key print`: show minion keys. */
 
 import type { KeyInfo, KeyState, MasterApi } from '#master';
+import { formatNames } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError } from '../errors.ts';
@@ -148,8 +149,7 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
 const maxShownIds = 3;
 
 function formatIds(ids: readonly string[], count = ids.length): string {
-  const more = count > maxShownIds ? ` and ${count - maxShownIds} more` : '';
-  return ids.slice(0, maxShownIds).map(escapeName).join(', ') + more;
+  return formatNames(ids.slice(0, maxShownIds).map(escapeName), maxShownIds, count);
 }
 
 function escapePem(text: string): string {

@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto';
 import type { Denial, KeyInfo, MasterApi } from '#master';
+import { formatNames } from '#runtime';
 import { type Html, html } from './html.ts';
 import { memoizeByObject, type Overview } from './overview.ts';
 import { sitesSection } from './sites.ts';
@@ -114,13 +115,23 @@ function keysSection(
 ${keys.length === 0 ? html`<p>No key is pending.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
 }
 
+/** Maximum number of other minions that a remark names. */
+const maxNamed = 3;
+
 /** Returns remarks about a pending key that may reveal a mix-up of machines. */
-function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
+function remarks({
+  alike,
+  alikeCount,
+  sharedWith,
+  sharedWithCount,
+  isInvalid,
+  isUnusual,
+}: KeyInfo): string {
   const texts = [
     ...(isInvalid ? ['no public key'] : []),
     ...(isUnusual ? ['unusual id'] : []),
-    ...(alike ? [`looks like ${alike.slice(0, 3).join(', ')}`] : []),
-    ...(sharedWith ? [`same key as ${sharedWith.slice(0, 3).join(', ')}`] : []),
+    ...(alike ? [`looks like ${formatNames(alike, maxNamed, alikeCount)}`] : []),
+    ...(sharedWith ? [`same key as ${formatNames(sharedWith, maxNamed, sharedWithCount)}`] : []),
   ];
   return texts.join('; ');
 }

@@ -7,7 +7,7 @@
 
 import { type CallContext, MasterError, type MasterFunction, workBudgetOf } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { WorkBudget } from '#runtime';
+import { formatNames, type WorkBudget } from '#runtime';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { ignored, names, optional } from '../functions/parameters.ts';
@@ -117,10 +117,9 @@ interface ModuleFiles {
 }
 
 function refusal({ named, count }: ModuleFiles): MasterError {
-  const more = count > named.length ? ` and ${count - named.length} more` : '';
   return new MasterError(
     'ERR_NOT_SERVED',
-    `nothing was copied: this master runs no Python modules (${named.join(', ')}${more}); ` +
+    `nothing was copied: this master runs no Python modules (${formatNames(named, maxNamed, count)}); ` +
       "to copy them to minions, run salt '*' saltutil.sync_all; see docs/compatibility.md",
   );
 }

@@ -1,5 +1,6 @@
 import type { CheckedConfig } from '#config';
 import type { KeyInfo, MasterStatus, MinionInfo } from '#master';
+import { formatNames } from '#runtime';
 import type { KeySurvey } from './key-survey.ts';
 
 /** Codes of all findings. The meaning of a released code never changes. */
@@ -144,6 +145,5 @@ const named = 10;
 
 /** Returns at most ten names of a list as one line of text, with the number of the others. */
 export function formatList(names: readonly string[]): string {
-  const more = names.length > named ? ` and ${names.length - named} more` : '';
-  return names.slice(0, named).join(', ') + more;
+  return formatNames(names, named);
 }

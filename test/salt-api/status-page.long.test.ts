@@ -69,6 +69,13 @@ test('a pending key whose id or key duplicates that of another minion is marked'
   t.true(text.includes('<td>looks like web1; same key as db1, web1</td>'), text);
 });
 
+test('a remark about a pending key counts the minions that it does not name', async (t) => {
+  const copies = ['a1', 'a2', 'a3', 'a4', 'a5'];
+  const api = await startApi(t, { pending: ['WEB1'], minions: copies });
+  const { text } = await pageOf(api, await logIn(api));
+  t.true(text.includes('<td>same key as a1, a2, a3 and 2 more</td>'), text);
+});
+
 test('users who may see jobs see the runs of the bridge', async (t) => {
   const api = await startApi(t, { extensions: [createBridge()] });
   const { text } = await pageOf(api, await logIn(api));
