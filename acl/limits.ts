@@ -10,7 +10,7 @@ export const policyLimits = defineLimits('acl', {
     effect: 'The rule does not permit the action.',
   },
   argumentNames: {
-    unit: 'names in one argument with a comma-separated list, if a rule has conditions on arguments',
+    unit: 'names in an argument with a comma-separated list, or combinations of names in two such arguments, if a rule has conditions on arguments',
     owner: 'caller',
     perOwner: 1_000,
     effect: 'Rules with conditions on arguments do not permit the call, and deny it.',

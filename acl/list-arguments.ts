@@ -18,13 +18,18 @@ interface ListParameter {
   readonly isGlob?: boolean;
 }
 
-const match: ListParameter = { name: 'match', position: 0, isGlob: true };
-const mods: ListParameter = { name: 'mods', position: 0 };
-const packages: ListParameter = { name: 'name', position: 0 };
+type ListParameters = readonly ListParameter[];
 
-/** Functions that split an argument at commas, by action. */
+const match: ListParameters = [{ name: 'match', position: 0, isGlob: true }];
+const mods: ListParameters = [{ name: 'mods', position: 0 }];
+const packages: ListParameters = [{ name: 'name', position: 0 }];
+const backend: ListParameters = [{ name: 'backend', position: 0 }];
+const secondBackend: ListParameters = [{ name: 'backend', position: 1 }];
+const firstEnvironment: ListParameters = [{ name: 'saltenv', position: 0 }];
+
+/** Functions that split arguments at commas, by action. */
 const splitting: Readonly<
-  Partial<Record<RuleAction, Readonly<Record<string, ListParameter | undefined>>>>
+  Partial<Record<RuleAction, Readonly<Record<string, ListParameters | undefined>>>>
 > = {
   wheel: {
     ...{ 'key.accept': match, 'key.delete': match, 'key.finger': match, 'key.name_match': match },
@@ -33,12 +38,17 @@ const splitting: Readonly<
   runner: {
     ...{ 'state.orch': mods, 'state.orchestrate': mods, 'state.sls': mods },
     ...{ 'state.orch_show_sls': mods, 'state.orchestrate_show_sls': mods },
-    'mine.get': { name: 'fun', position: 1 },
+    'mine.get': [{ name: 'fun', position: 1 }],
+    ...{ 'fileserver.clear_cache': backend, 'fileserver.clear_lock': backend },
+    ...{ 'fileserver.envs': backend, 'fileserver.lock': backend, 'fileserver.update': backend },
+    ...{ 'fileserver.dir_list': secondBackend, 'fileserver.empty_dir_list': secondBackend },
+    ...{ 'fileserver.file_list': secondBackend, 'fileserver.symlink_list': secondBackend },
+    'fileserver.clear_file_list_cache': [...firstEnvironment, ...secondBackend],
   },
   publish: {
     ...{ 'state.apply': mods, 'state.sls': mods, 'state.show_sls': mods },
     ...{ 'state.show_low_sls': mods, 'state.sls_exists': mods },
-    'state.sls_id': { name: 'mods', position: 1 },
+    'state.sls_id': [{ name: 'mods', position: 1 }],
     ...{ 'pkg.install': packages, 'pkg.purge': packages, 'pkg.remove': packages },
   },
 };
@@ -69,19 +79,19 @@ export function compileArguments(
   const ofFunctions = splitting[action];
   if (ofFunctions === undefined) return meets;
   return (call) => {
-    const parameter = Object.hasOwn(ofFunctions, call.fun) ? ofFunctions[call.fun] : undefined;
-    if (parameter === undefined) return meets(call);
-    const single = singleCalls(call, parameter);
+    const parameters = Object.hasOwn(ofFunctions, call.fun) ? ofFunctions[call.fun] : undefined;
+    if (parameters === undefined) return meets(call);
+    const single = singleCalls(call, parameters);
     if (effect === 'deny') {
       return (
         single === undefined ||
         meets(call) ||
-        single.some((one) => meets(one) || mayMatchDenied(conditions, one, parameter))
+        single.some((one) => meets(one) || mayMatchDenied(conditions, one, parameters))
       );
     }
-    const isWhole = all.some((it) => isWrittenIn(it.condition, call, parameter) && it.meets(call));
+    const isWhole = all.some((it) => isWrittenIn(it.condition, call, parameters) && it.meets(call));
     if (isWhole) return true;
-    return single?.every((one) => all.some((it) => permits(it, one, parameter))) === true;
+    return single?.every((one) => all.some((it) => permits(it, one, parameters))) === true;
   };
 }
 
@@ -90,15 +100,18 @@ export function compileArguments(
  * condition must certainly permit everything that the glob matches: its pattern has no other
  * wildcard than `*` (or `.*`), and matches the text of the glob.
  */
-function permits({ condition, meets }: Compiled, call: Call, parameter: ListParameter): boolean {
-  if (parameter.isGlob !== true) return meets(call);
-  const texts = textsOf(call, parameter);
-  const areCertain = patternsOf(condition, parameter).every(
-    (pattern, index) =>
-      !isGlob(texts[index] ?? '') || pattern === undefined || matchesAllOfPrefix(pattern),
-  );
+function permits({ condition, meets }: Compiled, call: Call, parameters: ListParameters): boolean {
+  const globs = parameters.filter((it) => it.isGlob === true);
+  const areCertain = globs.every((parameter) => {
+    const texts = textsOf(call, parameter);
+    return patternsOf(condition, parameter).every(
+      (pattern, index) =>
+        !isGlob(texts[index] ?? '') || pattern === undefined || matchesAllOfPrefix(pattern),
+    );
+  });
+  if (!areCertain) return false;
   // A set of characters matches one of them. A pattern must not match the characters themselves.
-  return areCertain && meets(withTexts(call, parameter, withoutSets));
+  return meets(globs.reduce((one, parameter) => withTexts(one, parameter, withoutSets), call));
 }
 
 /**
@@ -117,16 +130,18 @@ function matchesAllOfPrefix(pattern: TextPattern): boolean {
 function mayMatchDenied(
   conditions: readonly ArgumentPattern[],
   call: Call,
-  parameter: ListParameter,
+  parameters: ListParameters,
 ): boolean {
-  if (parameter.isGlob !== true) return false;
-  const globs = textsOf(call, parameter).filter((text) => text !== undefined && isGlob(text));
-  const prefixes = globs.map((text) => literalPrefix(text ?? ''));
-  const denied = conditions.flatMap((condition) => patternsOf(condition, parameter));
-  return denied.some((pattern) => {
-    if (pattern === undefined) return false;
-    const begin = typeof pattern === 'string' ? literalPrefix(pattern) : '';
-    return prefixes.some((prefix) => begin.startsWith(prefix) || prefix.startsWith(begin));
+  return parameters.some((parameter) => {
+    if (parameter.isGlob !== true) return false;
+    const globs = textsOf(call, parameter).filter((text) => text !== undefined && isGlob(text));
+    const prefixes = globs.map((text) => literalPrefix(text ?? ''));
+    const denied = conditions.flatMap((condition) => patternsOf(condition, parameter));
+    return denied.some((pattern) => {
+      if (pattern === undefined) return false;
+      const begin = typeof pattern === 'string' ? literalPrefix(pattern) : '';
+      return prefixes.some((prefix) => begin.startsWith(prefix) || prefix.startsWith(begin));
+    });
   });
 }
 
@@ -169,10 +184,21 @@ function withoutSets(glob: string): string {
 }
 
 /**
- * Returns the call once for each name in a list, with this name in place of the list. The result is
- * `undefined` if there are too many names.
+ * Returns the call once for each combination of names in its lists, with these names in place of
+ * the lists. The result is `undefined` if there are too many of them.
  */
-function singleCalls(call: Call, { name, position }: ListParameter): readonly Call[] | undefined {
+function singleCalls(call: Call, parameters: ListParameters): readonly Call[] | undefined {
+  let calls: readonly Call[] = [call];
+  for (const parameter of parameters) {
+    const count = splitCall(call, parameter)?.length ?? Infinity;
+    if (count * calls.length > maxNames) return undefined;
+    calls = calls.flatMap((one) => splitCall(one, parameter) ?? []);
+  }
+  return calls;
+}
+
+/** Returns the call once for each name in the list that one of its arguments contains. */
+function splitCall(call: Call, { name, position }: ListParameter): readonly Call[] | undefined {
   const { fun, args, kwargs } = call;
   const byPosition = namesIn(args[position]);
   const byName = namesIn(kwargs.get(name));
@@ -191,11 +217,14 @@ function namesIn(text: string | undefined): readonly string[] | undefined {
   return names.length > maxNames ? undefined : names.filter((one) => one !== '');
 }
 
-/** Whether the operator wrote exactly this list of names in the rule. */
-function isWrittenIn(condition: ArgumentPattern, call: Call, parameter: ListParameter): boolean {
-  const patterns = patternsOf(condition, parameter);
-  return textsOf(call, parameter).every((text, index) => {
-    const pattern = patterns[index];
-    return text === undefined || (typeof pattern === 'object' ? pattern.regex : pattern) === text;
+/** Whether the operator wrote exactly these lists of names, and these globs, in the rule. */
+function isWrittenIn(condition: ArgumentPattern, call: Call, parameters: ListParameters): boolean {
+  return parameters.every((parameter) => {
+    const patterns = patternsOf(condition, parameter);
+    return textsOf(call, parameter).every((text, index) => {
+      if (text === undefined || (parameter.isGlob !== true && !text.includes(','))) return true;
+      const pattern = patterns[index];
+      return (typeof pattern === 'object' ? pattern.regex : pattern) === text;
+    });
   });
 }

@@ -42,6 +42,13 @@ const functions = [
   ),
   ['publish', 'state.sls_id', 'mods', 1] as const,
   ['runner', 'mine.get', 'fun', 1] as const,
+  ...['clear_cache', 'clear_lock', 'envs', 'lock', 'update'].map(
+    (name) => ['runner', `fileserver.${name}`, 'backend', 0] as const,
+  ),
+  ...['clear_file_list_cache', 'dir_list', 'empty_dir_list', 'file_list', 'symlink_list'].map(
+    (name) => ['runner', `fileserver.${name}`, 'backend', 1] as const,
+  ),
+  ['runner', 'fileserver.clear_file_list_cache', 'saltenv', 0] as const,
   ...['install', 'purge', 'remove'].map((name) => ['publish', `pkg.${name}`, 'name', 0] as const),
 ];
 
@@ -79,6 +86,26 @@ test('a rule that denies a name denies each list that contains it', (t) => {
   t.true(mayDelete('web1,web2'));
   for (const match of ['db1', 'db1,web1', 'web1,db1', 'web1, db1'])
     t.false(mayDelete(match), match);
+});
+
+test('a rule must permit each combination of names in two arguments', (t) => {
+  const kwargs = { saltenv: 'web*', backend: 'git*' };
+  const resource = { fun: 'fileserver.clear_file_list_cache', arguments: [{ kwargs }] };
+  const allowed = [allow('web', { subject: eve, action: 'runner', resource })];
+  const denied = [
+    deny('web', { subject: eve, action: 'runner', resource }),
+    allow('all', { subject: eve, action: 'runner', resource: { fun: 'fileserver.*' } }),
+  ];
+  const permits = (saltenv: string, backend: string): readonly boolean[] =>
+    [allowed, denied].map((rules) =>
+      may(rules, { action: 'runner', fun: resource.fun, kwargs: { saltenv, backend } }),
+    );
+  t.deepEqual(permits('web1,web2', 'git1,git2'), [true, false]);
+  t.deepEqual(permits('web1,db', 'git1'), [false, false]);
+  t.deepEqual(permits('web1', 'git1,roots'), [false, false]);
+  t.deepEqual(permits('db,db2', 'git1,git2'), [false, true]);
+  const many = Array.from({ length: 40 }, (_, at) => `web${at}`).join();
+  t.deepEqual(permits(many, many.replaceAll('web', 'git')), [false, false]);
 });
 
 test('a rule may contain a whole list', (t) => {

@@ -3532,6 +3532,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       `acl/list-arguments.test.ts: a rule must permit each name in the argument \${name} of \${fun} (\${action})`,
       'acl/list-arguments.test.ts: a rule that denies a name denies each list that contains it',
+      'acl/list-arguments.test.ts: a rule must permit each combination of names in two arguments',
       'acl/list-arguments.test.ts: a list may have 1,000 names if a rule has conditions on arguments',
     ],
   },
