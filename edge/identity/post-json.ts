@@ -9,7 +9,7 @@ import { awaitResponse, readStream } from '#runtime';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { maxRootBytes } from './join-message.ts';
 
-/** Time without any data after which a request fails, in milliseconds. */
+/** Time after which a request without a complete reply fails, in milliseconds. */
 const requestMs = 120_000;
 const maxReplyBytes = 2 * maxRootBytes;
 
@@ -22,13 +22,14 @@ export interface JsonReply {
 /**
  * Sends a request, and returns the reply with any status.
  * @param ca - CA of the certificate of the centre, PEM. Default: the CAs of the system
+ * @param timeMs - time for the whole exchange, in milliseconds
  * @throws EdgeError ERR_SITE_LINK if the centre cannot be reached, or the reply is not JSON
  */
 export async function postJson(
   url: string,
   body: object,
   ca: string | Uint8Array | undefined,
-  signal?: AbortSignal,
+  { signal, timeMs = requestMs }: { readonly signal?: AbortSignal; readonly timeMs?: number } = {},
 ): Promise<JsonReply> {
   const content = JSON.stringify(body);
   const certificates = ca === undefined ? {} : { ca: Buffer.from(ca) };
@@ -39,11 +40,17 @@ export async function postJson(
   };
   const stop = signal === undefined ? {} : { signal };
   const request = send(url, { method: 'POST', headers, agent: false, ...certificates, ...stop });
-  request.setTimeout(requestMs, () => request.destroy(new Error('no reply in time')));
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    request.destroy();
+  }, timeMs);
   const awaited = awaitResponse(request);
   request.end(content);
-  const { status, text } = await readReply(awaited).catch((cause: Error) => {
-    throw new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause });
+  const reply = readReply(awaited).finally(() => clearTimeout(timer));
+  const { status, text } = await reply.catch((cause: Error) => {
+    const why = isLate ? `no complete reply within ${timeMs / 1000} s` : cause.message;
+    throw new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${why}`, { cause });
   });
   try {
     return { status, value: JSON.parse(text) };

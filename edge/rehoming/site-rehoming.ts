@@ -270,7 +270,9 @@ class SiteRehoming {
       const url = `${edgeAddress(address)}/left`;
       const body = { name, issuedAt, signature: leave?.signature ?? '' };
       try {
-        const { status, value } = await postJson(url, body, leave?.ca, this.#stopped.signal);
+        const { status, value } = await postJson(url, body, leave?.ca, {
+          signal: this.#stopped.signal,
+        });
         if (status === 200) return;
         const refusal = refusalOf(url, status, value);
         if (refusal.code === 'ERR_SITE_LINK') throw refusal;

@@ -1,7 +1,7 @@
 /** Requests of components that have no other test with a hostile server. */
 
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { postJson } from '#edge/identity/post-json.ts';
@@ -11,11 +11,9 @@ import { send } from '../campaigns/http-fuzz.ts';
 import { within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
-/** Starts a server that answers each request with the status 101, and returns its URL. */
-async function startSwitching(t: ExecutionContext): Promise<string> {
-  const server = createServer((_request, { socket }) => {
-    socket?.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
-  });
+/** Starts a server, and returns its URL. */
+async function startServer(t: ExecutionContext, listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
   await once(server.listen(0, '127.0.0.1'), 'listening');
   t.teardown(() => {
     server.closeAllConnections();
@@ -25,16 +23,33 @@ async function startSwitching(t: ExecutionContext): Promise<string> {
   return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
 }
 
+/** Responds to a request with the status 101. */
+const switching: RequestListener = (_request, { socket }) => {
+  socket?.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+};
+
 test('a site that joins does not wait for a centre that switches to another protocol', async (t) => {
-  const url = await startSwitching(t);
+  const url = await startServer(t, switching);
   await t.throwsAsync(within('the error', postJson(url, {}, undefined)), {
     code: 'ERR_SITE_LINK',
     message: /another protocol/,
   });
 });
 
+test('a site that joins does not wait for a centre whose reply never ends', async (t) => {
+  const url = await startServer(t, (_request, response) => {
+    const timer = setInterval(() => response.write(' '), 20);
+    response.once('close', () => clearInterval(timer));
+  });
+  const posted = postJson(url, {}, undefined, { timeMs: 500 });
+  await t.throwsAsync(within('the error', posted), {
+    code: 'ERR_SITE_LINK',
+    message: /no complete reply within 0\.5 s/,
+  });
+});
+
 test('the metadata agent does not wait for a service that switches to another protocol', async (t) => {
-  const url = await startSwitching(t);
+  const url = await startServer(t, switching);
   const socket = path.join(temporaryDirectory(t), 'agent.sock');
   const agent = await startMetadataAgent({
     socket,

@@ -3748,6 +3748,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-722',
+    threat: 'a centre holds the request of a site to join with a reply that never ends',
+    tests: [
+      'runtime/await-response.test.ts: a site that joins does not wait for a centre whose reply never ends',
+    ],
+  },
+  {
     id: 'H-720',
     threat: 'a list of many keys compares all accepted keys in one turn, so that nothing else runs',
     tests: [manyKeys('accepted keys are compared with pauses, and again after a change')],
