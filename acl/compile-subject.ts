@@ -80,7 +80,7 @@ export function compileSubject(
 /** Returns the subject on one line, as the operator wrote it. */
 export function describeSubject(subject: SubjectPattern): string {
   const { grain, pillar, nodegroup, target, eauth, ...named } = subject;
-  const texts = { grain, pillar, nodegroup, target, eauth };
+  const texts = { grain, pillar, nodegroup, target, eauth: eauth === '' ? '(none)' : eauth };
   return [
     ...Object.entries(named).flatMap(([key, patterns]) =>
       patterns === undefined ? [] : `${key} ${describeTexts(patterns)}`,
@@ -104,7 +104,7 @@ function compileUser(
       it.kind === 'user' &&
       named?.(it.name) !== false &&
       (inGroup === undefined || it.groups.some(inGroup)) &&
-      (eauth === undefined || it.eauth === eauth) &&
+      (eauth === undefined || (it.eauth ?? '') === eauth) &&
       !isExcepted(it.name),
     holds: always,
   };

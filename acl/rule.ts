@@ -42,7 +42,10 @@ export interface SubjectPattern {
   readonly target?: string;
   readonly user?: TextPatterns;
   readonly group?: TextPatterns;
-  /** Backend of `external_auth` that authenticated the user. */
+  /**
+   * Backend of `external_auth` that authenticated the user. Empty for accounts of this host, which
+   * no backend has authenticated.
+   */
   readonly eauth?: string;
   /** Id or name of a Keystone project. */
   readonly project?: TextPatterns;

@@ -52,7 +52,9 @@ export function readUserRights(
 ): UserRights {
   const reader = new RightsReader(compile);
   for (const [user, list] of Object.entries(options.publisherAcl)) {
-    reader.readList(['publisher_acl', user], { user: reader.namesOf(user) }, list);
+    // A user of a backend who has the name of an account of this host is another user.
+    const account = { user: reader.namesOf(user), eauth: '' };
+    reader.readList(['publisher_acl', user], account, list);
   }
   reader.readBlacklist(options.publisherAclBlacklist);
   for (const [eauth, users] of Object.entries(options.externalAuth)) {

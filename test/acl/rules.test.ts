@@ -440,6 +440,23 @@ test('functions are permitted anywhere, or on minions of a target', (t) => {
   t.is(ask({ kind: 'minion', id: 'fred' }, 'test.ping'), 'deny');
 });
 
+test('publisher_acl grants nothing to users of a backend with the name of an account', (t) => {
+  const ask = userRightsAsker({
+    publisherAcl: { fred: ['.*', '@runner'], '*': ['test.ping'] },
+    publisherAclBlacklist: { modules: ['cmd.*'] },
+    externalAuth: { pam: { fred: ['test.version', 'cmd.run'] } },
+  });
+  t.is(ask(user('fred'), 'test.version'), 'allow');
+  t.is(ask(user('fred', 'pam'), 'test.version'), 'allow');
+  for (const name of ['fred', 'ann']) {
+    t.is(ask(user(name), 'test.ping'), 'allow');
+    for (const eauth of ['pam', 'ldap', 'sharedsecret'])
+      t.is(ask(user(name, eauth), 'test.ping'), 'deny', eauth);
+  }
+  t.is(ask(user('fred', 'ldap'), 'jobs.list_jobs', { action: 'runner' }), 'deny');
+  t.is(ask(user('fred', 'pam'), 'cmd.run'), 'deny');
+});
+
 test('expressions match whole functions, and each of several must be permitted', (t) => {
   const ask = userRightsAsker({ publisherAcl: { fred: ['test.ping'] } });
   t.is(ask(user('fred'), 'test.ping'), 'allow');
