@@ -10,6 +10,7 @@ import {
   MasterError,
   requesterName,
   requireInertArguments,
+  separateKeywords,
 } from '#master';
 import { isKeywordText } from '#minion-protocol';
 import { WorkBudget, type WorkLimits } from '#runtime';
@@ -32,7 +33,10 @@ export function requesterJobs(
   { jobs, targets, work, reach, decide }: RequesterJobsOptions,
 ): NonNullable<CallContext['requesterJobs']> {
   return {
-    run: async function* ({ tgt, tgtType, fun, arg = [], kwarg = {}, timeoutSeconds }, signal) {
+    run: async function* (request, signal) {
+      const { tgt, tgtType, fun, timeoutSeconds } = request;
+      // The last value may be a map of keyword arguments, to which the rules apply too.
+      const { arg, kwarg } = separateKeywords(request.arg ?? [], request.kwarg);
       // Minions would interpret these texts as keyword arguments, which no rule has checked.
       const isHidden = arg.some((value) => typeof value === 'string' && isKeywordText(value));
       if (typeof fun !== 'string' || isHidden) {

@@ -1,7 +1,13 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
 import { bridgeServices, type CommandResult } from '#heat-bridge';
-import { callOf, type ExtensionHost, isFailureCode, type JobUpdate } from '#master';
+import {
+  callOf,
+  type ExtensionHost,
+  isFailureCode,
+  type JobUpdate,
+  separateKeywords,
+} from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { maxListed, maxNameLength, noResults, type OrderResult } from './order-rows.ts';
@@ -20,7 +26,10 @@ export interface OrderOutcome {
  * and the minions that match can change before the order runs.
  * @throws EdgeError ERR_ORDER_DENIED with the reason of the policy; MasterError ERR_BAD_TGT
  */
-export async function checkOrderRights(host: ExtensionHost, order: Order): Promise<void> {
+export async function checkOrderRights(
+  host: Pick<ExtensionHost, 'decide' | 'resolveTarget'>,
+  order: Order,
+): Promise<void> {
   const { work } = order;
   if (work.kind === 'job') {
     const { minions } = await host.resolveTarget(targetOfWork(work));
@@ -34,18 +43,22 @@ export async function checkOrderRights(host: ExtensionHost, order: Order): Promi
  * @throws EdgeError ERR_ORDER_DENIED
  */
 function requireJobRight(
-  host: ExtensionHost,
+  host: Pick<ExtensionHost, 'decide'>,
   order: Order,
   work: Work<'job'>,
   minions: readonly string[],
 ): void {
-  const calls = [callOf({ fun: work.fun, arg: work.arg ?? [], kwarg: work.kwarg ?? {} })];
+  const calls = [callOf({ fun: work.fun, ...separateKeywords(work.arg ?? [], work.kwarg) })];
   const subject = subjectOfOrder(order);
   const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
   if (decision.effect === 'deny') throw denied(decision.reason);
 }
 
-function requireEnrolRight(host: ExtensionHost, order: Order, work: Work<'enrol'>): void {
+function requireEnrolRight(
+  host: Pick<ExtensionHost, 'decide'>,
+  order: Order,
+  work: Work<'enrol'>,
+): void {
   const { minion: id, project } = work;
   const kwargs = new Map(Object.entries({ id, project }));
   const call = { fun: enrolRight, args: [], kwargs };

@@ -3748,6 +3748,22 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-723',
+    threat: 'a user of a backend has the rights of the account of this host with the same name',
+    tests: [
+      'acl/rules.test.ts: publisher_acl grants nothing to users of a backend with the name of an account',
+    ],
+  },
+  {
+    id: 'H-724',
+    threat: 'keyword arguments in a list of arguments avoid the rules about keyword arguments',
+    tests: [
+      'master/runners/requester-jobs.test.ts: keyword arguments in the list of arguments are judged',
+      'master/runners/requester-jobs.test.ts: pillar values in the list of arguments are checked for text that Salt interprets',
+      'edge/order-rights.test.ts: the rules of a site apply to keyword arguments in the list of arguments',
+    ],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [
