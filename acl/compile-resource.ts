@@ -1,4 +1,5 @@
 import { compileDataSchema } from './data-schema.ts';
+import { environmentsOf } from './environment-arguments.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
 import { compileArguments } from './list-arguments.ts';
@@ -155,12 +156,16 @@ function compilePublish(
 ): CompiledResource {
   const compiled = compileWithin(rule, world, place);
   const { environment = '*' } = rule.resource;
+  if (environment === '*') return compiled;
   const inEnvironment = compileTexts(environment, world, place('environment'));
   return {
     ...compiled,
     obstacle: (request) => {
-      const given = request.call?.kwargs.get('saltenv');
-      if (given !== undefined && !inEnvironment(given))
+      const named = request.call === undefined ? [] : environmentsOf(request.call);
+      const applies =
+        named.length === 0 ||
+        (rule.effect === 'deny' ? named.some(inEnvironment) : named.every(inEnvironment));
+      if (!applies)
         return 'the saltenv of the request does not match the field `environment` of the rule';
       return compiled.obstacle(request);
     },

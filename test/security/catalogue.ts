@@ -3764,6 +3764,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-725',
+    threat:
+      'a call names an environment that its rule does not permit by position, or in an address of a file',
+    tests: [
+      'acl/environment.test.ts: a rule permits only the named environments, in whatever form a call names them',
+      'acl/environment.test.ts: a rule denies calls that name its environment, or none',
+    ],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [
