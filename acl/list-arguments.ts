@@ -16,16 +16,24 @@ interface ListParameter {
   readonly position: number;
   /** Whether the names are globs. */
   readonly isGlob?: boolean;
+  /** Whether the argument is a map of lists of names. */
+  readonly isMap?: boolean;
 }
 
 type ListParameters = readonly ListParameter[];
 
 const match: ListParameters = [{ name: 'match', position: 0, isGlob: true }];
+const idsByState: ListParameters = [{ name: 'match', position: 0, isMap: true }];
 const mods: ListParameters = [{ name: 'mods', position: 0 }];
 const packages: ListParameters = [{ name: 'name', position: 0 }];
 const backend: ListParameters = [{ name: 'backend', position: 0 }];
 const secondBackend: ListParameters = [{ name: 'backend', position: 1 }];
 const firstEnvironment: ListParameters = [{ name: 'saltenv', position: 0 }];
+const subset: ListParameters = [{ name: 'subset', position: 0 }];
+/** Functions of the runner `manage` about the connected minions. */
+const presenceFunctions = ['list_state', 'list_not_state'].concat(
+  ['alived', 'allowed', 'joined', 'present', 'reaped'].flatMap((name) => [name, `not_${name}`]),
+);
 
 /** Functions that split arguments at commas, by action. */
 const splitting: Readonly<
@@ -34,6 +42,8 @@ const splitting: Readonly<
   wheel: {
     ...{ 'key.accept': match, 'key.delete': match, 'key.finger': match, 'key.name_match': match },
     ...{ 'key.print': match, 'key.reject': match },
+    ...{ 'key.accept_dict': idsByState, 'key.delete_dict': idsByState },
+    'key.reject_dict': idsByState,
   },
   runner: {
     ...{ 'state.orch': mods, 'state.orchestrate': mods, 'state.sls': mods },
@@ -44,6 +54,15 @@ const splitting: Readonly<
     ...{ 'fileserver.dir_list': secondBackend, 'fileserver.empty_dir_list': secondBackend },
     ...{ 'fileserver.file_list': secondBackend, 'fileserver.symlink_list': secondBackend },
     'fileserver.clear_file_list_cache': [...firstEnvironment, ...secondBackend],
+    'jobs.last_run': [
+      { name: 'function', position: 3, isGlob: true },
+      { name: 'target', position: 4, isGlob: true },
+    ],
+    'jobs.list_jobs': [
+      { name: 'search_function', position: 3, isGlob: true },
+      { name: 'search_target', position: 4, isGlob: true },
+    ],
+    ...Object.fromEntries(presenceFunctions.map((name) => [`manage.${name}`, subset])),
   },
   publish: {
     ...{ 'state.apply': mods, 'state.sls': mods, 'state.show_sls': mods },
@@ -120,7 +139,7 @@ function permits({ condition, meets }: Compiled, call: Call, parameters: ListPar
  */
 function matchesAllOfPrefix(pattern: TextPattern): boolean {
   if (typeof pattern === 'string') return !/[?[]/.test(pattern);
-  return /^\^?(?:[\w-]*\.\*|\.\+)\$?$/.test(pattern.regex);
+  return /^\^?(?:(?:[\w-]|\\[.-])*\.\*|\.\+)\$?$/.test(pattern.regex);
 }
 
 /**
@@ -198,16 +217,37 @@ function singleCalls(call: Call, parameters: ListParameters): readonly Call[] | 
 }
 
 /** Returns the call once for each name in the list that one of its arguments contains. */
-function splitCall(call: Call, { name, position }: ListParameter): readonly Call[] | undefined {
+function splitCall(call: Call, parameter: ListParameter): readonly Call[] | undefined {
   const { fun, args, kwargs } = call;
-  const byPosition = namesIn(args[position]);
-  const byName = namesIn(kwargs.get(name));
+  const { name, position, isMap } = parameter;
+  const [byPosition, byName] = textsOf(call, parameter).map(isMap === true ? namesInMap : namesIn);
   if (byPosition === undefined || byName === undefined) return undefined;
   const calls = [
     ...byPosition.map((one): Call => ({ fun, args: args.with(position, one), kwargs })),
     ...byName.map((one): Call => ({ fun, args, kwargs: new Map(kwargs).set(name, one) })),
   ];
   return calls.length === 0 ? [call] : calls;
+}
+
+/**
+ * Matches a text without escape sequences in the form in which Python writes it. A key of a map is
+ * followed by a colon.
+ */
+const quoted = /(?:'([^'\\]*)'|"([^"\\]*)")(:?)/g;
+
+/**
+ * Returns the names in a map of lists as Python writes it, for example `{'minions': ['web1']}`. The
+ * result is `undefined` for too many names, and for any other text.
+ */
+function namesInMap(text = ''): readonly string[] | undefined {
+  if (text === '') return [];
+  if (!/^[[\]{}:, ]*$/.test(text.replaceAll(quoted, ''))) return undefined;
+  const texts = Array.from(text.matchAll(quoted), ([, single, double, colon]) => ({
+    name: single ?? double ?? '',
+    isKey: colon === ':',
+  }));
+  const names = texts.filter(({ isKey }) => !isKey).map(({ name }) => name);
+  return names.length > maxNames ? undefined : names;
 }
 
 /** Returns the names in a text with commas, no names for any other text. */
@@ -222,7 +262,8 @@ function isWrittenIn(condition: ArgumentPattern, call: Call, parameters: ListPar
   return parameters.every((parameter) => {
     const patterns = patternsOf(condition, parameter);
     return textsOf(call, parameter).every((text, index) => {
-      if (text === undefined || (parameter.isGlob !== true && !text.includes(','))) return true;
+      const mayBeList = parameter.isGlob === true || parameter.isMap === true;
+      if (text === undefined || !(mayBeList || text.includes(','))) return true;
       const pattern = patterns[index];
       return (typeof pattern === 'object' ? pattern.regex : pattern) === text;
     });

@@ -4,6 +4,8 @@ import test from 'ava';
 import fc from 'fast-check';
 import { allow, decide, deny, type PolicyRule } from '#acl';
 import type { ArgumentPattern } from '#acl/rule.ts';
+import { callOf } from '#master';
+import type { WireMap } from '#minion-protocol';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { policyOf } from '../helpers/policies.ts';
 
@@ -49,6 +51,16 @@ const functions = [
     (name) => ['runner', `fileserver.${name}`, 'backend', 1] as const,
   ),
   ['runner', 'fileserver.clear_file_list_cache', 'saltenv', 0] as const,
+  ['runner', 'jobs.list_jobs', 'search_function', 3] as const,
+  ['runner', 'jobs.list_jobs', 'search_target', 4] as const,
+  ['runner', 'jobs.last_run', 'function', 3] as const,
+  ['runner', 'jobs.last_run', 'target', 4] as const,
+  ...['alived', 'allowed', 'joined', 'present', 'reaped'].flatMap((name) => [
+    ['runner', `manage.${name}`, 'subset', 0] as const,
+    ['runner', `manage.not_${name}`, 'subset', 0] as const,
+  ]),
+  ['runner', 'manage.list_state', 'subset', 0] as const,
+  ['runner', 'manage.list_not_state', 'subset', 0] as const,
   ...['install', 'purge', 'remove'].map((name) => ['publish', `pkg.${name}`, 'name', 0] as const),
 ];
 
@@ -108,6 +120,29 @@ test('a rule must permit each combination of names in two arguments', (t) => {
   t.deepEqual(permits(many, many.replaceAll('web', 'git')), [false, false]);
 });
 
+for (const fun of ['key.accept_dict', 'key.delete_dict', 'key.reject_dict']) {
+  test(`a rule must permit each id in the lists of ${fun}`, (t) => {
+    const resource = { fun: 'key.*', arguments: [{ kwargs: { match: '*-web-*' } }] };
+    const allowed = [allow('web', { subject: eve, action: 'wheel', resource })];
+    const denied = [
+      deny('web', { subject: eve, action: 'wheel', resource }),
+      allow('all', { subject: eve, action: 'wheel', resource: { fun: 'key.*' } }),
+    ];
+    const permits = (match: WireMap): readonly boolean[] =>
+      [allowed, denied].map((rules) => {
+        const { kwargs } = callOf({ fun, arg: [], kwarg: { match } });
+        return may(rules, { action: 'wheel', fun, kwargs: Object.fromEntries(kwargs) });
+      });
+    const web = ['a-web-1', 'a-web-2'];
+    t.deepEqual(permits({ minions: web, minions_pre: web }), [true, false]);
+    t.deepEqual(permits({ minions: ['a-web-1', 'db1'] }), [false, false]);
+    t.deepEqual(permits({ minions: ['db1'], minions_pre: ['db2'] }), [false, true]);
+    for (const odd of ["x'-web-", 'x\\-web-', 'x\n-web-', 'x": ["-web-'])
+      t.deepEqual(permits({ minions: [odd, 'db1'] }), [false, false], odd);
+    t.deepEqual(permits({ minions: [1, 'a-web-1'] }), [false, false]);
+  });
+}
+
 test('a rule may contain a whole list', (t) => {
   for (const pattern of ['common,web', { regex: 'common,web' }]) {
     const resource = { fun: 'state.apply', arguments: [{ args: [pattern] }] };
@@ -143,6 +178,7 @@ test('a regular expression that ends with .* permits globs, as in external_auth'
   for (const [regex, permitted, refused] of [
     ['.*', ['*', 'web*'], []],
     ['web.*', ['web*', 'web?', 'web1,web2*'], ['*', 'w*']],
+    ['web\\.a-.*', ['web.a-*', 'web.a-[12]'], ['web*', 'webxa-*', 'web.*']],
     ['web.', ['web1'], ['web*', 'web?']],
     ['web.+', ['web1'], ['web*']],
   ] as const) {

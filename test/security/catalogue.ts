@@ -3533,6 +3533,7 @@ export const catalogue: readonly Threat[] = [
       `acl/list-arguments.test.ts: a rule must permit each name in the argument \${name} of \${fun} (\${action})`,
       'acl/list-arguments.test.ts: a rule that denies a name denies each list that contains it',
       'acl/list-arguments.test.ts: a rule must permit each combination of names in two arguments',
+      `acl/list-arguments.test.ts: a rule must permit each id in the lists of \${fun}`,
       'acl/list-arguments.test.ts: a list may have 1,000 names if a rule has conditions on arguments',
     ],
   },
