@@ -42,6 +42,8 @@ export type HttpResult =
       readonly status: number;
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
+      /** Whether the body has reached the maximum size. Its end may be missing. */
+      readonly isCut?: boolean;
     }
   /**
    * The service could not be reached, did not answer before the timeout, or the request was
@@ -262,7 +264,8 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
     if (left <= 0) break;
   }
   const { statusCode: status = 0, headers } = response;
-  return { kind: 'answer', status, headers, body: Buffer.concat(parts).toString('utf8') };
+  const body = Buffer.concat(parts).toString('utf8');
+  return { kind: 'answer', status, headers, body, ...(left <= 0 ? { isCut: true } : {}) };
 }
 
 /**

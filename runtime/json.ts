@@ -103,16 +103,48 @@ function reviveNumbers<T>(text: string, read: (token: string) => number | bigint
   );
 }
 
+/** Maximum nesting of lists and maps in a text for {@link tryParseJson}. */
+const maxLevels = 256;
+
 /**
  * Parses JSON. Numbers have the precision of `JSON.parse`.
- * @returns `undefined` if the text is not JSON
+ * @returns `undefined` if the text is not JSON, or is nested too deeply
  */
 export function tryParseJson(text: string): JsonValue | undefined {
+  if (isDeeperThan(maxLevels, text)) return undefined;
   try {
     return JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Whether lists and maps in a JSON text are nested more deeply. `JSON.parse` needs ten times as
+ * long for a bracket as for a character of a string.
+ */
+function isDeeperThan(levels: number, text: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === '[' || character === '{') depth += 1;
+    else if (character === ']' || character === '}') depth -= 1;
+    else if (character === '"') at = endOfString(text, at);
+    if (depth > levels) return true;
+  }
+  return false;
+}
+
+/** Returns the position of the quotation mark that ends a string in a JSON text. */
+function endOfString(text: string, begin: number): number {
+  let end = begin;
+  let backslashes: number;
+  do {
+    end = text.indexOf('"', end + 1);
+    backslashes = 0;
+    while (end > 0 && text[end - 1 - backslashes] === '\\') backslashes += 1;
+  } while (backslashes % 2 === 1);
+  return end === -1 ? text.length : end;
 }
 
 /** Returns an object that `JSON.stringify` writes as this exact number. */

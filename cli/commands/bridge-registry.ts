@@ -112,5 +112,8 @@ export function addRegistry<Info extends object, Details extends Info>(
 function parseMap(text: string): object {
   const given: unknown = tryParseJson(text);
   if (isMap(given)) return given;
-  throw new CommandError('ERR_ARGS', 'the registration file does not contain a JSON object');
+  throw new CommandError(
+    'ERR_ARGS',
+    'the registration file does not contain a JSON object, or is nested too deeply',
+  );
 }

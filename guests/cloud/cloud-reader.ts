@@ -6,10 +6,12 @@ import Type, { type Static, type TSchema } from 'typebox';
 import { type parseKeystoneOptions, requestToken } from '#heat-bridge';
 import {
   compileSchema,
+  errorMessage,
   type HttpResult,
   type OutgoingRequest,
+  readJsonInSteps,
   type SchemaCheck,
-  tryParseJson,
+  StepScheduler,
 } from '#runtime';
 
 /**
@@ -70,6 +72,8 @@ export interface CloudReaderOptions {
  */
 const computeVersion = 'compute 2.90';
 const maxPageBytes = 33_554_432;
+/** Maximum nesting of lists and maps in a page. */
+const maxDepth = 100;
 /** Maximum number of pages of a list. */
 const maxPages = 10_000;
 /** Maximum number of devices or networks in one request, which limits the length of the URL. */
@@ -142,6 +146,7 @@ const securityGroups = pageForm('security_groups', NamedSchema);
 /** Reader of the cloud, which logs in with one account. */
 export class CloudReader {
   readonly #options: CloudReaderOptions;
+  readonly #steps = new StepScheduler();
   #token: string | undefined;
 
   constructor(options: CloudReaderOptions) {
@@ -338,11 +343,15 @@ export class CloudReader {
       const [address] = url.split('?');
       if (result.status !== 200)
         throw new CloudError(`${address} responded with the HTTP status ${result.status}`);
-      const body = tryParseJson(result.body);
-      if (body !== undefined) return body;
-      throw new CloudError(
-        `the response of ${address} is not JSON, or exceeds ${maxPageBytes} bytes`,
-      );
+      if (result.isCut === true)
+        throw new CloudError(`the response of ${address} exceeds ${maxPageBytes} bytes`);
+      try {
+        return await this.#steps.run(readJsonInSteps(result.body, { maxDepth }));
+      } catch (cause) {
+        throw new CloudError(`the response of ${address} is not JSON: ${errorMessage(cause)}`, {
+          cause,
+        });
+      }
     }
   }
 

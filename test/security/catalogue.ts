@@ -3774,6 +3774,17 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-727',
+    threat:
+      'a service that the master asks answers with millions of brackets, whose parsing takes seconds',
+    tests: [
+      'runtime/try-parse-json.test.ts: JSON of at most 256 levels is parsed',
+      'runtime/try-parse-json.test.ts: brackets in texts do not count as levels',
+      'heat-bridge/guests/cloud-answers.test.ts: a nested response, and one that exceeds the size, are refused',
+      'heat-bridge/guests/cloud-answers.test.ts: a large response is read in steps',
+    ],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [
