@@ -41,8 +41,8 @@ export interface OutboxSelection extends RegistrationOwner {
 /** API of the outbox: its pending signals and dead letters. */
 export interface OutboxApi {
   /**
-   * Returns the dead letters and then the pending signals, the oldest first. Default of `limit`:
-   * 1,000.
+   * Returns the dead letters and then the pending signals, the oldest first. Omits the entries after
+   * the first `limit` ones. Default of `limit`: 1,000.
    */
   list(
     selection?: OutboxSelection & {

@@ -3767,4 +3767,25 @@ export const catalogue: readonly Threat[] = [
       'master/keys/sorted-map.test.ts: a sorted map lists each present key once, in order',
     ],
   },
+  {
+    id: 'H-740',
+    threat: 'a list of the signals of one handle reads and parses the dead letters of all owners',
+    tests: [
+      deadLetters(
+        'a list of the signals of one handle reads no signal of another owner, and no data',
+      ),
+      deadLetters('a retry of the signals of one handle reads no signal of another owner'),
+      deadLetters('a list of signals gives way after each large one'),
+    ],
+  },
+  {
+    id: 'H-741',
+    threat: 'the guests of one owner fill the store with large dead letters',
+    tests: [
+      deadLetters(
+        'large dead letters replace the oldest ones of their owner, or of the owner with most bytes',
+      ),
+      deadLetters('a store with too many bytes of dead letters loses some with each new one'),
+    ],
+  },
 ];
