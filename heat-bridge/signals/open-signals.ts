@@ -319,8 +319,7 @@ function createHandlesApi(
       await release(info);
       return info;
     },
-    list: async ({ owner } = {}) =>
-      handles.list().filter((it) => owner === undefined || it.owner === owner),
+    list: async ({ owner } = {}) => handles.list(owner),
     show: async (alias, { owner, stack } = {}) => handles.show(alias, owner, stack),
     remove: async (alias, { owner, stack } = {}) => {
       const info = await handles.remove(alias, owner, stack);

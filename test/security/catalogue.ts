@@ -80,6 +80,7 @@ const installs = inFile('heat-bridge/cfn-init/install.long.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
+const handleGroups = inFile('heat-bridge/signals/handle-groups.test.ts');
 const deadLetters = inFile('heat-bridge/signals/dead-letters.test.ts');
 const stackLimits = inFile('heat-bridge/deployments/stack-limits.test.ts');
 const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
@@ -3786,6 +3787,23 @@ export const catalogue: readonly Threat[] = [
         'large dead letters replace the oldest ones of their owner, or of the owner with most bytes',
       ),
       deadLetters('a store with too many bytes of dead letters loses some with each new one'),
+    ],
+  },
+  {
+    id: 'H-742',
+    threat: 'expired handles for groups of one project slow down the signals of an alias',
+    tests: [
+      handleGroups('handles of other projects are not tested for the signal of a guest'),
+      handleGroups('an expired handle is tested only if no valid one matches'),
+      handleGroups("a new handle for groups removes its owner's expired ones with the same alias"),
+    ],
+  },
+  {
+    id: 'H-743',
+    threat: 'a registration or list of handles examines many handles and minions in one turn',
+    tests: [
+      handleGroups('a registration of many minions gives way to other work'),
+      handleGroups('a list of the handles of one owner does not convert those of others'),
     ],
   },
 ];
