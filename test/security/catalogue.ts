@@ -3806,4 +3806,12 @@ export const catalogue: readonly Threat[] = [
       handleGroups('a list of the handles of one owner does not convert those of others'),
     ],
   },
+  {
+    id: 'H-744',
+    threat: 'each return of a guest sorts the names of all secret attributes of its role',
+    tests: [
+      'heat-bridge/guests/secret-returns.test.ts: the secret attributes of a role are collected once, and again if the roles change',
+      'heat-bridge/guests/secret-returns.test.ts: the names of the attributes of one role have a limited length',
+    ],
+  },
 ];
