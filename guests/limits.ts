@@ -216,6 +216,13 @@ export const guestLimits = defineLimits('guests', {
     effect: 'The registration is rejected.',
     code: 'ERR_DATA_QUOTA',
   },
+  attributeCharacters: {
+    unit: 'characters of the names of the attributes that one role of a data space reads',
+    owner: 'none',
+    total: 524_288,
+    effect: 'The registration is rejected.',
+    code: 'ERR_DATA_QUOTA',
+  },
   spaceBytes: {
     unit: 'bytes of registered data spaces',
     owner: 'project',

@@ -209,6 +209,14 @@ export const bridgeLimits = defineLimits('bridge', {
     total: 10_000,
     effect: 'The oldest dead letter of the owner with the most is deleted.',
   },
+  deadLetterBytes: {
+    unit: 'bytes of signals in the dead-letter list; a signal without a handle counts for the project of its minion, or else for the minion',
+    owner: 'project',
+    perOwner: 67_108_864,
+    total: 268_435_456,
+    effect:
+      'The oldest dead letters of the owner are deleted, or, if the total is exceeded, those of the owner with the most bytes.',
+  },
   deliveredSignals: {
     unit: 'signals in the list of delivered signals',
     owner: 'project',

@@ -53,6 +53,15 @@ export class Budget {
     return this.#total - this.#taken;
   }
 
+  /** Owner that holds most of the resource, or `undefined` if no owner holds any. */
+  get largestHolder(): string | undefined {
+    let largest: string | undefined;
+    for (const owner of this.#held.keys()) {
+      if (largest === undefined || this.heldBy(owner) > this.heldBy(largest)) largest = owner;
+    }
+    return largest;
+  }
+
   /** Returns how much of the limited resource one owner holds now. */
   heldBy(owner: string): number {
     return this.#held.get(owner) ?? 0;

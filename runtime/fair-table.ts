@@ -60,6 +60,11 @@ export class FairTable<Value> {
     return this.#owners.get(owner)?.count ?? 0;
   }
 
+  /** Returns the key of the oldest row of an owner, or `undefined` if the owner has no rows. */
+  oldestOf(owner: string): string | undefined {
+    return this.#owners.get(owner)?.rows.first?.key;
+  }
+
   /** Returns the value of a row, and makes the row the newest of its owner. */
   get(key: string): Value | undefined {
     const row = this.#rows.get(key);

@@ -318,13 +318,13 @@ function requireInertNames(roles: DataSpaceRegistration['roles']): void {
 }
 
 /**
- * Checks the number of roles, the number of written values, and the number of attributes that each
- * role reads. The pillar of a role's minions contains one value for each attribute. Called before
+ * Checks the number of roles, the number of written values, and the number and length of the
+ * attributes that each role reads. The pillar of a role's minions contains one value for each attribute. Called before
  * the registration is parsed, so that a huge registration is rejected early.
  * @throws BridgeError ERR_DATA_QUOTA
  */
 function requireAmounts(given: unknown, keysPerStack: number): void {
-  const { spaceRoles, roleAttributes } = guestLimits;
+  const { spaceRoles, roleAttributes, attributeCharacters } = guestLimits;
   const roles = isPlainMap(given) && isPlainMap(given.roles) ? Object.entries(given.roles) : [];
   if (roles.length > (spaceRoles.total ?? Infinity)) {
     const text = `the space has ${roles.length} roles, more than ${spaceRoles.total}; use fewer roles, or several data spaces`;
@@ -334,9 +334,14 @@ function requireAmounts(given: unknown, keysPerStack: number): void {
   let keys = 0;
   for (const [role, it] of roles) {
     const { reads, writes } = isPlainMap(it) ? it : {};
-    const attributes = isPlainMap(reads) ? Object.keys(reads).length : 0;
-    if (attributes > maxAttributes) {
-      const text = `the role ${role.slice(0, 64)} reads ${attributes} attributes, more than ${maxAttributes}; read each value under fewer names`;
+    const attributes = isPlainMap(reads) ? Object.keys(reads) : [];
+    if (attributes.length > maxAttributes) {
+      const text = `the role ${role.slice(0, 64)} reads ${attributes.length} attributes, more than ${maxAttributes}; read each value under fewer names`;
+      throw new BridgeError('ERR_DATA_QUOTA', text);
+    }
+    const characters = attributes.reduce((sum, name) => sum + name.length, 0);
+    if (characters > (attributeCharacters.total ?? Infinity)) {
+      const text = `the names of the attributes that the role ${role.slice(0, 64)} reads have ${characters} characters, more than ${attributeCharacters.total}; use shorter names, or several roles`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     keys += isPlainMap(writes) ? Object.keys(writes).length : 0;

@@ -112,7 +112,7 @@ export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
  * Wraps a function so that it computes its result only once for each role or map of roles. These
  * must be immutable. They can contain 10,000 values, so computing takes long.
  */
-function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
+export function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const made = new WeakMap<K, T>();
   return (key) => {
     const known = made.get(key);

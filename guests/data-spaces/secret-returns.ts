@@ -7,7 +7,7 @@ import { isWireMap, numberOf, type ReturnLoad, type WireValue } from '#minion-pr
 import type { DataSpaces } from './data-spaces.ts';
 import { EndingIndex } from './ending-index.ts';
 import { guestRunners } from './guest-requests.ts';
-import { keyOf, writtenKeys } from './roles.ts';
+import { keyOf, oncePer, type Roles, writtenKeys } from './roles.ts';
 
 const redacted = '(secret)';
 
@@ -24,22 +24,42 @@ export function redactReturn(
   if (redact === undefined || membership === undefined) return load;
   const { space, role } = membership;
   const declared = writtenKeys(space.roles);
-  const { reads = {}, writes = {} } = space.roles[role] ?? {};
-  return redact(load, {
-    isSecret: (key) => declared.get(key)?.secret === true,
-    reads,
-    writesSecrets: Object.keys(writes).some((name) => declared.get(keyOf(role, name))?.secret),
-  });
+  const isSecret = (key: string): boolean => declared.get(key)?.secret === true;
+  return redact(load, { isSecret, ...secretsOf(space.roles, role) });
 }
 
-interface SecretKeys {
-  readonly isSecret: (key: string) => boolean;
+/** Returns the map of the secrets of each role to fill. It is dropped together with the roles. */
+const secretsByRole = oncePer((_roles: Roles) => new Map<string, RoleSecrets>());
+
+/** Returns the secrets of a role. Computes them only once, because a role can have 10,000 values. */
+function secretsOf(roles: Roles, role: string): RoleSecrets {
+  const known = secretsByRole(roles).get(role);
+  if (known !== undefined) return known;
+  const { reads = {}, writes = {} } = roles[role] ?? {};
+  const declared = writtenKeys(roles);
+  const names = Object.keys(reads).filter((name) => declared.get(reads[name] ?? '')?.secret);
+  const secrets: RoleSecrets = {
+    reads,
+    attributes: { names: new Set(names), endings: new EndingIndex(names) },
+    writesSecrets: Object.keys(writes).some((name) => declared.get(keyOf(role, name))?.secret),
+  };
+  secretsByRole(roles).set(role, secrets);
+  return secrets;
+}
+
+/** Secrets of a role. */
+interface RoleSecrets {
   /**
    * Values that the role reads: maps each attribute of the role to the key (`role/name`) of a
    * value.
    */
   readonly reads: Readonly<Record<string, string>>;
+  readonly attributes: SecretAttributes;
   readonly writesSecrets: boolean;
+}
+
+interface SecretKeys extends RoleSecrets {
+  readonly isSecret: (key: string) => boolean;
 }
 
 type Redaction = (load: ReturnLoad, keys: SecretKeys) => ReturnLoad;
@@ -89,10 +109,8 @@ const redactions: Readonly<Record<string, Redaction>> = {
  * Redacts secret data space values (attributes) in a return with pillar data. The return contains
  * the map `attributes`, or is this map or one of its values.
  */
-function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
-  const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));
-  if (names.length === 0) return load;
-  const secrets: SecretAttributes = { names: new Set(names), endings: new EndingIndex(names) };
+function redactPillar(load: ReturnLoad, { attributes: secrets }: SecretKeys): ReturnLoad {
+  if (secrets.names.size === 0) return load;
   const paths = argumentsOf(load).filter((it) => typeof it === 'string');
   const isValue = paths.some((path) => isSecretPath(path, secrets));
   const isAttributes = paths.some((path) => path.endsWith(attributesKey));

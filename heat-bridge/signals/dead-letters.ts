@@ -1,7 +1,7 @@
 /** Dead-letter list: signals that failed permanently. */
 
 import type { SharedArea, StateOperation } from '#master';
-import type { LimitValues } from '#runtime';
+import { type LimitValues, unlimitedSteps, WorkBudget } from '#runtime';
 import { isConflict } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
@@ -11,9 +11,13 @@ import {
   type DeadLetter,
   deadRow,
   type OutboxRecord,
-  packSignal,
+  packRecord,
+  stepsOfRow,
   unpackSignal,
+  type WithoutData,
+  withoutData,
 } from './outbox-records.ts';
+import type { OutboxSelection } from './signals-api.ts';
 
 export interface DeadLetterListOptions {
   readonly state: SharedArea;
@@ -24,12 +28,15 @@ export interface DeadLetterListOptions {
    * maximum per owner.
    */
   readonly amounts?: LimitValues;
+  /** Maximum size of dead letters per owner and in total. Default: the limit `deadLetterBytes`. */
+  readonly byteAmounts?: LimitValues;
   readonly now: () => number;
 }
 
 /**
  * Signals that will not be delivered, with the reasons. Operators can inspect them, and send them
  * again. If there are more than 10,000, the owner with the most dead letters loses its oldest one.
+ * If they have too many bytes, the owner with the most bytes loses its oldest ones.
  */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
@@ -37,12 +44,13 @@ export class DeadLetterList {
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
-    const { amounts } = options;
-    const limit = bridgeLimits.deadLetters;
+    const { amounts, byteAmounts } = options;
     this.#ids = new AgedIds({
       part: 'dead',
-      limit,
+      limit: bridgeLimits.deadLetters,
       amounts,
+      bytesLimit: bridgeLimits.deadLetterBytes,
+      byteAmounts,
       decode: (entry) => deadRow.decode(entry),
     });
   }
@@ -59,13 +67,25 @@ export class DeadLetterList {
     return this.#ids.size;
   }
 
-  /** Returns the dead letters, in the order in which they failed. */
-  async list(): Promise<readonly DeadLetter[]> {
-    const records: DeadLetter[] = [];
-    for await (const entry of this.#options.state.list(['signals', 'dead'])) {
-      records.push(unpackSignal(deadRow.decode(entry)));
+  /**
+   * Yields the dead letters that match a selection, in the order in which they failed. Reads only
+   * these from the store, with pauses, and does not yield their data.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
+  async *select(selection: OutboxSelection = {}): AsyncGenerator<WithoutData<DeadLetter>, void> {
+    this.#ids.expire(this.#options.now());
+    yield* this.#read(this.#ids.idsOf(selection));
+  }
+
+  /** Yields the dead letters with these ids, with pauses. Omits those that were removed. */
+  async *#read(ids: readonly string[]): AsyncGenerator<WithoutData<DeadLetter>, void> {
+    const work = new WorkBudget(unlimitedSteps);
+    for (const id of ids) {
+      const entry = await this.#options.state.get(['signals', 'dead', id]);
+      if (entry === undefined) continue;
+      yield withoutData(deadRow.decode(entry));
+      await work.giveWayAfter(stepsOfRow(entry.value.length));
     }
-    return records.sort((a, b) => a.endedAt - b.endedAt);
   }
 
   /**
@@ -75,10 +95,7 @@ export class DeadLetterList {
    */
   async unclaimedOf(minions: ReadonlySet<string>, most: number): Promise<readonly OutboxEntry[]> {
     const entries: OutboxEntry[] = [];
-    for (const id of this.#ids.unclaimedOf(minions, most)) {
-      const entry = await this.#options.state.get(['signals', 'dead', id]);
-      if (entry === undefined) continue;
-      const dead = unpackSignal(deadRow.decode(entry));
+    for await (const dead of this.#read(this.#ids.unclaimedOf(minions, most))) {
       entries.push(outboxEntryOf(dead, 'dead', dead));
     }
     return entries;
@@ -104,7 +121,7 @@ export class DeadLetterList {
   } {
     const { keepMs, now } = this.#options;
     const dead: DeadLetter = { ...record, endedAt: now() };
-    const value = deadRow.encode({ ...dead, signal: packSignal(dead.signal) });
+    const value = deadRow.encode(packRecord(dead));
     return { dead, operations: this.#ids.put(dead, value, dead.endedAt + keepMs) };
   }
 

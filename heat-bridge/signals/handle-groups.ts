@@ -3,6 +3,7 @@
  */
 
 import Type, { type Static, type TObject } from 'typebox';
+import type { WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { projectOfOwner } from '../owner-name.ts';
 
@@ -57,17 +58,22 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
   };
 }
 
+/** Work to test whether a minion is in a nodegroup, in steps of a `WorkBudget`. */
+const stepsPerNodegroup = 1_000;
+
 /**
  * Returns a function that tests whether a minion belongs to one of the groups. Each call of the
  * function uses the current memberships. The group of a project contains only minions that the
  * bridge enrolled for it. If the owner of the handle is a project, all groups contain only minions
  * of this project.
+ * @param meter - counts the steps of the tests
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },
   { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,
+  meter?: WorkMeter,
 ): (minion: string) => boolean {
-  const tests = globs.map((glob) => compileGlob(glob));
+  const tests = globs.map((glob) => compileGlob(glob, meter));
   const names = new Set(projects);
   const own = projectOfOwner(owner);
   return (minion) => {
@@ -75,6 +81,9 @@ export function compileGroups(
     if (own !== undefined && project !== own) return false;
     if (tests.some((test) => test(minion))) return true;
     if (project !== undefined && names.has(project)) return true;
-    return nodegroups.some((name) => isInNodegroup(minion, name));
+    return nodegroups.some((name) => {
+      meter?.spend('a nodegroup', stepsPerNodegroup);
+      return isInNodegroup(minion, name);
+    });
   };
 }

@@ -4,10 +4,19 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import Type, { type Static } from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, type BudgetLimits, KeyedMutex, MultiMap, originOf } from '#runtime';
+import {
+  Budget,
+  type BudgetLimits,
+  KeyedMutex,
+  MultiMap,
+  originOf,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
+import { ownerNameOfProject, projectOfOwner } from '../owner-name.ts';
 import { PendingRegistrations, type RegistrationChecks } from '../registrations.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
@@ -111,6 +120,9 @@ export interface HandleRegistryOptions {
   readonly now: () => number;
 }
 
+/** Work to check one minion of a registration, in steps of a {@link WorkBudget}. */
+const stepsPerMinion = 50;
+
 /** Time for which an expired handle remains listed, in milliseconds. */
 const endedHandleRetentionMs = 86_400_000;
 
@@ -179,7 +191,8 @@ interface NewHandle {
  * Registry of handles. A handle lists minions, or it names groups of minions. For each alias, a
  * stack can have one handle that lists minions, and an owner can have one handle that names groups.
  * A minion must not be listed in a new handle if it already belongs to a valid handle with the same
- * alias. This applies even if that handle has another owner.
+ * alias. This applies even if that handle has another owner. A new handle that names groups replaces
+ * the expired ones of its owner with the same alias.
  *
  * Minions can join a group after its handle was registered. Therefore a minion can belong to
  * several handles with one alias. If one of them lists the minion, it receives the signals of the
@@ -191,12 +204,15 @@ export class HandleRegistry {
   readonly #options: HandleRegistryOptions;
   readonly #rows = new Map<string, HandleRow>();
   readonly #byAlias = new MultiMap<string, HandleRow>();
+  readonly #byOwner = new MultiMap<string | undefined, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
   /**
-   * Handles for groups of minions, by alias. The handles of an alias are in the order in which
-   * their groups were registered.
+   * Handles for groups of minions, by {@link groupsKey}: alias, and the project that is the owner.
+   * The handles of a key are in the order in which their groups were registered.
    */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
+  /** Counts the steps of the tests of groups. */
+  readonly #work = new WorkBudget({ ...unlimitedSteps, bytes: Infinity });
   readonly #bytes: Budget;
   /** Runs changes of handles with the same alias one after the other. */
   readonly #changes = new KeyedMutex();
@@ -247,14 +263,13 @@ export class HandleRegistry {
     const destination = parseDestination(signal);
     const { alias } = rest;
     return this.#changes.run(alias, () =>
-      this.#names.decide([alias], (steps) =>
-        this.#pending.store(checks, async () => {
-          this.#forgetEnded();
-          const before = this.#rowInPlaceOf(rest, replaces);
-          if (before !== undefined && !replaces) throw aliasTakenError(alias);
-          return this.#add(rest, { destination, before, steps });
-        }),
-      ),
+      this.#names.decide([alias], async (steps) => {
+        this.#forgetEnded();
+        const before = this.#rowInPlaceOf(rest, replaces);
+        if (before !== undefined && !replaces) throw aliasTakenError(alias);
+        await this.#refuseOthers(rest, before);
+        return this.#pending.store(checks, () => this.#add(rest, { destination, before, steps }));
+      }),
     );
   }
 
@@ -283,14 +298,16 @@ export class HandleRegistry {
       await this.#change(listing, (row) => withoutMinion(row, minion));
     }
     return this.#changes.run(alias, () =>
-      this.#names.decide([alias], (steps) =>
-        this.#pending.store({ requirePermission }, async () => {
-          this.#forgetEnded();
-          const before = [...this.#byAlias.get(alias)].find(isSame);
-          const minions = [...new Set([...(before?.plain.minions ?? []), minion])];
-          return this.#add({ ...rest, minions }, { destination, before, steps });
-        }),
-      ),
+      this.#names.decide([alias], async (steps) => {
+        this.#forgetEnded();
+        const before = [...this.#byAlias.get(alias)].find(isSame);
+        const minions = [...new Set([...(before?.plain.minions ?? []), minion])];
+        const handle = { ...rest, minions };
+        await this.#refuseOthers(handle, before);
+        return this.#pending.store({ requirePermission }, () =>
+          this.#add(handle, { destination, before, steps }),
+        );
+      }),
     );
   }
 
@@ -307,9 +324,8 @@ export class HandleRegistry {
     keeps: readonly string[] = [],
   ): Promise<readonly HandleInfo[]> {
     await this.#pending.settled();
-    const rows = [...this.#rows.values()].filter(
+    const rows = [...this.#byOwner.get(owner)].filter(
       ({ plain }) =>
-        plain.owner === owner &&
         plain.stack === stack &&
         !keeps.includes(plain.alias) &&
         (minion === undefined || plain.minions.includes(minion)),
@@ -343,16 +359,25 @@ export class HandleRegistry {
    * is registered. An expired handle is returned only if there is no valid one.
    */
   findFor(alias: string, minion: string): HandleInfo | undefined {
-    const rows = this.#rowsFor(alias, minion);
-    // Prefer handles that have not expired.
-    const row = rows.find(({ plain }) => plain.expiresAt > this.#options.now()) ?? rows[0];
+    const now = this.#options.now();
+    const listing = this.#byMinion.get(minionKey(alias, minion));
+    if (listing !== undefined && isValid(listing, now)) return this.#infoOf(listing);
+    const forGroups = this.#groupHandlesFor(alias, minion);
+    const row =
+      forGroups.find((it) => isValid(it, now) && it.isInGroups(minion)) ??
+      listing ??
+      forGroups.find((it) => !isValid(it, now) && it.isInGroups(minion));
     return row && this.#infoOf(row);
   }
 
-  /** Returns the handles, sorted by alias. */
-  list(): readonly HandleInfo[] {
+  /**
+   * Returns the handles, sorted by alias.
+   * @param owner - owner of the handles; default: any
+   */
+  list(owner?: string): readonly HandleInfo[] {
     this.#forgetEnded();
-    const infos = Array.from(this.#rows.values(), (row) => this.#infoOf(row));
+    const rows = owner === undefined ? this.#rows.values() : this.#byOwner.get(owner);
+    const infos = Array.from(rows, (row) => this.#infoOf(row));
     return infos.sort((a, b) => (a.alias < b.alias ? -1 : 1));
   }
 
@@ -429,10 +454,8 @@ export class HandleRegistry {
    */
   async dismiss(minion: string, owner?: string): Promise<void> {
     await this.#pending.settled();
-    const naming = [...this.#rows.values()].filter(
-      ({ plain }) =>
-        plain.minions.includes(minion) && (owner === undefined || plain.owner === owner),
-    );
+    const rows = owner === undefined ? this.#rows.values() : this.#byOwner.get(owner);
+    const naming = [...rows].filter(({ plain }) => plain.minions.includes(minion));
     await Promise.all(
       naming.map(({ plain: { id, alias } }) =>
         this.#changes.run(alias, () =>
@@ -466,7 +489,6 @@ export class HandleRegistry {
       const text = `nodegroups: unknown nodegroup ${JSON.stringify(unknown)}; define it in the configuration`;
       throw new BridgeError('ERR_HANDLE_FORM', text);
     }
-    this.#refuseOthers(rest, minions, before);
     const id = before?.plain.id ?? randomUUID();
     const plain: HandleFields = {
       alias,
@@ -489,9 +511,26 @@ export class HandleRegistry {
       ...(isForGroups(plain) ? { claimedAt: claimedSince(plain, before) ?? now() } : {}),
       sealed: sealed.toString('base64'),
       key,
-      isInGroups: compileGroups(plain, membership),
+      isInGroups: compileGroups(plain, membership, this.#work),
     };
-    return this.#write(fresh, before, steps);
+    const ended = isForGroups(plain) ? this.#endedGroupsOf(plain, before) : [];
+    const deletions = ended.map((row) => ({ op: 'delete', key: row.key }) as const);
+    const info = await this.#write(fresh, before, [...deletions, ...steps]);
+    for (const row of ended) this.#drop(row);
+    return info;
+  }
+
+  /**
+   * Returns the other handles for groups with this alias and owner that have expired. A new one
+   * replaces them, because each one is tested for each signal of the alias without a valid handle.
+   */
+  #endedGroupsOf(
+    { alias, owner }: HandleFields,
+    before: HandleRow | undefined,
+  ): readonly HandleRow[] {
+    const now = this.#options.now();
+    const rows = this.#forGroups.get(groupsKey(alias, owner)) ?? [];
+    return rows.filter((row) => row !== before && row.plain.owner === owner && !isValid(row, now));
   }
 
   /**
@@ -526,7 +565,7 @@ export class HandleRegistry {
     if (before !== undefined) this.#drop(before);
     this.#restore(row);
     try {
-      await state.write([put]);
+      await state.write([put, ...steps]);
     } catch (error) {
       this.#drop(row);
       if (before !== undefined) this.#restore(before);
@@ -575,39 +614,43 @@ export class HandleRegistry {
   /**
    * Checks that a registration does not conflict with another valid handle of the same alias. A
    * minion in the registration must not belong to another handle. If the registration names groups,
-   * its owner must not have another handle with groups.
+   * its owner must not have another handle with groups. Lets other work run between the minions.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
-  #refuseOthers(
+  async #refuseOthers(
     handle: Omit<HandleRegistration, 'signal'>,
-    minions: readonly string[],
     own: HandleRow | undefined,
-  ): void {
-    const { alias, owner } = handle;
+  ): Promise<void> {
+    const { alias, owner, minions = [] } = handle;
     const now = this.#options.now();
+    const isOther = (row: HandleRow): boolean => row !== own && isValid(row, now);
     if (isForGroups(handle)) {
-      const others = this.#forGroups.get(alias) ?? [];
-      const isTaken = others.some(
-        (row) => row !== own && row.plain.owner === owner && row.plain.expiresAt > now,
-      );
+      const others = this.#forGroups.get(groupsKey(alias, owner)) ?? [];
+      const isTaken = others.some((row) => isOther(row) && row.plain.owner === owner);
       if (isTaken) throw aliasTakenError(alias);
     }
     for (const minion of minions) {
-      const rows = this.#rowsFor(alias, minion);
-      const isTaken = rows.some((row) => row !== own && row.plain.expiresAt > now);
+      const listing = this.#byMinion.get(minionKey(alias, minion));
+      if (listing !== undefined && isOther(listing)) throw aliasTakenError(alias);
+      const forGroups = this.#groupHandlesFor(alias, minion);
+      const isTaken = forGroups.some((row) => isOther(row) && row.isInGroups(minion));
       if (isTaken) throw aliasTakenError(alias);
+      this.#work.addToSlice(stepsPerMinion + forGroups.length);
+      if (this.#work.isSliceOver) await this.#work.giveWay();
     }
   }
 
   /**
-   * Returns the handles that could receive the signals of a minion for an alias, in order of
-   * precedence.
+   * Returns the handles whose groups can contain a minion, in order of precedence. These are not
+   * the handles of other projects.
    */
-  #rowsFor(alias: string, minion: string): readonly HandleRow[] {
-    const listing = this.#byMinion.get(minionKey(alias, minion));
-    const forGroups = this.#forGroups.get(alias) ?? [];
-    const meaning = forGroups.filter((row) => row !== listing && row.isInGroups(minion));
-    return listing === undefined ? meaning : [listing, ...meaning];
+  #groupHandlesFor(alias: string, minion: string): readonly HandleRow[] {
+    const ofOthers = this.#forGroups.get(groupsKey(alias)) ?? [];
+    const project = this.#options.membership.projectOf(minion);
+    const owner = project === undefined ? undefined : ownerNameOfProject(project);
+    const ofProject =
+      owner === undefined ? [] : (this.#forGroups.get(groupsKey(alias, owner)) ?? []);
+    return ofProject.length === 0 ? ofOthers : [...ofOthers, ...ofProject].sort(compareClaims);
   }
 
   /**
@@ -621,7 +664,7 @@ export class HandleRegistry {
     if (change.type === 'put') {
       const { key, value } = change.entry;
       const stored = handleRow.decode(change.entry);
-      const isInGroups = compileGroups(stored.plain, this.#options.membership);
+      const isInGroups = compileGroups(stored.plain, this.#options.membership, this.#work);
       this.#restore({ ...stored, key, bytes: value.length, isInGroups });
     }
     this.#onFollowed(id);
@@ -640,13 +683,12 @@ export class HandleRegistry {
     const { plain } = row;
     this.#rows.set(plain.id, row);
     this.#byAlias.add(plain.alias, row);
+    this.#byOwner.add(plain.owner, row);
     for (const minion of plain.minions) this.#byMinion.set(minionKey(plain.alias, minion), row);
     if (row.claimedAt === undefined) return;
-    const others = this.#forGroups.get(plain.alias) ?? [];
-    this.#forGroups.set(
-      plain.alias,
-      [...others, row].sort((a, b) => (a.claimedAt ?? 0) - (b.claimedAt ?? 0)),
-    );
+    const key = groupsKey(plain.alias, plain.owner);
+    const others = this.#forGroups.get(key) ?? [];
+    this.#forGroups.set(key, [...others, row].sort(compareClaims));
   }
 
   #drop(row: HandleRow): void {
@@ -654,14 +696,16 @@ export class HandleRegistry {
     if (!this.#rows.delete(plain.id)) return;
     this.#bytes.release(budgetOwner(plain), bytes);
     this.#byAlias.delete(plain.alias, row);
+    this.#byOwner.delete(plain.owner, row);
     for (const minion of plain.minions) {
       const key = minionKey(plain.alias, minion);
       if (this.#byMinion.get(key) === row) this.#byMinion.delete(key);
     }
     if (row.claimedAt === undefined) return;
-    const others = this.#forGroups.get(plain.alias)?.filter((it) => it !== row) ?? [];
-    if (others.length > 0) this.#forGroups.set(plain.alias, others);
-    else this.#forGroups.delete(plain.alias);
+    const groups = groupsKey(plain.alias, plain.owner);
+    const others = this.#forGroups.get(groups)?.filter((it) => it !== row) ?? [];
+    if (others.length > 0) this.#forGroups.set(groups, others);
+    else this.#forGroups.delete(groups);
   }
 
   #infoOf({ plain }: HandleRow): HandleInfo {
@@ -697,6 +741,22 @@ function claimedSince(groups: HandleGroups, before: HandleRow | undefined): numb
  */
 function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
+}
+
+/**
+ * Returns a unique key for an alias and the project that owns a handle. All owners that are not
+ * projects have the same key.
+ */
+function groupsKey(alias: string, owner = ''): string {
+  return `${alias}/${projectOfOwner(owner) ?? ''}`;
+}
+
+function compareClaims(a: HandleRow, b: HandleRow): number {
+  return (a.claimedAt ?? 0) - (b.claimedAt ?? 0);
+}
+
+function isValid({ plain }: HandleRow, now: number): boolean {
+  return plain.expiresAt > now;
 }
 
 function withoutMinion(row: HandleRow, minion: string): HandleRow {

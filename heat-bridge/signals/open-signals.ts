@@ -227,12 +227,10 @@ export async function openSignals(
     },
     unclaimedOf: async (minions) => {
       const entries = [...(await outbox.dead.unclaimedOf(minions, maxUnclaimed))];
-      const pending = outbox.pending.filter(
+      const pending = outbox.pendingOf(
         ({ handle, minion }) => handle === undefined && minions.has(minion),
       );
-      // Read one signal after the other, because the data of all of them can be large.
-      for (const it of pending.slice(-maxUnclaimed)) {
-        const record = await outbox.read(it);
+      for await (const [, record] of outbox.describe(pending.slice(-maxUnclaimed))) {
         if (record !== undefined) entries.push(outboxEntryOf(record, 'held'));
       }
       return entries.slice(-maxUnclaimed);
@@ -248,8 +246,7 @@ export async function openSignals(
     },
     discard: async (minions, reason) => {
       for (const minion of minions) await held.dismiss(minion, reason);
-      for (const pending of outbox.pending) {
-        if (!minions.has(pending.minion)) continue;
+      for (const pending of outbox.pendingOf(({ minion }) => minions.has(minion))) {
         const record = await outbox.read(pending);
         if (record === undefined) continue;
         const handle = record.handle === undefined ? undefined : handles.find(record.handle);
@@ -322,8 +319,7 @@ function createHandlesApi(
       await release(info);
       return info;
     },
-    list: async ({ owner } = {}) =>
-      handles.list().filter((it) => owner === undefined || it.owner === owner),
+    list: async ({ owner } = {}) => handles.list(owner),
     show: async (alias, { owner, stack } = {}) => handles.show(alias, owner, stack),
     remove: async (alias, { owner, stack } = {}) => {
       const info = await handles.remove(alias, owner, stack);

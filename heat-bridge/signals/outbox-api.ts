@@ -5,7 +5,6 @@ import type { DeliveryWorker } from './delivery-worker.ts';
 import type { HandleRegistry } from './handles.ts';
 import type { Outbox, PendingSignal } from './outbox.ts';
 import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
-import type { DeadLetter } from './outbox-records.ts';
 import type { OutboxApi, OutboxSelection } from './signals-api.ts';
 
 export interface OutboxApiDeps {
@@ -17,10 +16,8 @@ export interface OutboxApiDeps {
 const defaultListLimit = 1_000;
 
 export function createOutboxApi({ outbox, courier, handles }: OutboxApiDeps): OutboxApi {
-  const deadOf = async (selection: OutboxSelection): Promise<readonly DeadLetter[]> =>
-    (await outbox.dead.list()).filter((it) => matchesSelection(it, selection));
   const pendingOf = (selection: OutboxSelection): readonly PendingSignal[] =>
-    outbox.pending.filter((it) => matchesSelection(it, selection));
+    outbox.pendingOf((it) => matchesSelection(it, selection));
   return {
     list: async (selection = {}) => {
       const { isDead, isDelivered, limit = defaultListLimit } = selection;
@@ -28,36 +25,39 @@ export function createOutboxApi({ outbox, courier, handles }: OutboxApiDeps): Ou
         const delivered = await outbox.delivered.list();
         return delivered.filter((it) => matchesSelection(it, selection)).slice(0, limit);
       }
-      const dead = isDead === false ? [] : await deadOf(selection);
-      const entries = dead.slice(0, limit).map((it) => outboxEntryOf(it, 'dead', it));
+      const entries: OutboxEntry[] = [];
+      if (isDead !== false) {
+        for await (const dead of outbox.dead.select(selection)) {
+          entries.push(outboxEntryOf(dead, 'dead', dead));
+          if (entries.length >= limit) return entries;
+        }
+      }
       if (isDead === true) return entries;
-      for (const pending of pendingOf(selection).slice(0, limit - entries.length)) {
-        const record = await outbox.read(pending);
-        const { state, ...more } = courier.stateOf(pending);
+      const pending = pendingOf(selection).slice(0, limit - entries.length);
+      for await (const [it, record] of outbox.describe(pending)) {
+        const { state, ...more } = courier.stateOf(it);
         if (record !== undefined) entries.push(outboxEntryOf(record, state, more));
       }
       return entries;
     },
     retry: async (selection) => {
-      const dead = await deadOf(selection);
-      requireFound(dead, selection);
       const revived: OutboxEntry[] = [];
-      for (const { id, alias, handle: handleId, minion } of dead) {
+      for await (const { id, alias, handle: handleId, minion } of outbox.dead.select(selection)) {
         const handle =
           handleId === undefined ? handles.findFor(alias, minion) : handles.find(handleId);
         if (handle === undefined) throw handleGoneError(alias);
         revived.push(outboxEntryOf(await outbox.requeue(id, handle), 'waiting'));
       }
+      requireFound(revived, selection);
       return revived;
     },
     drop: async (selection) => {
       const dropped: OutboxEntry[] = [];
-      for (const record of await deadOf(selection)) {
-        await outbox.dead.remove(record.id);
-        dropped.push(outboxEntryOf(record, 'dead', record));
+      for await (const dead of outbox.dead.select(selection)) {
+        await outbox.dead.remove(dead.id);
+        dropped.push(outboxEntryOf(dead, 'dead', dead));
       }
-      for (const pending of pendingOf(selection)) {
-        const record = await outbox.read(pending);
+      for await (const [pending, record] of outbox.describe(pendingOf(selection))) {
         await outbox.remove(pending);
         if (record !== undefined) dropped.push(outboxEntryOf(record, 'waiting'));
       }

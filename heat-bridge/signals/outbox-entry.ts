@@ -1,7 +1,7 @@
 /** Entry of the outbox in the form in which APIs return it. */
 
 import Type, { type Static } from 'typebox';
-import type { OutboxRecord } from './outbox-records.ts';
+import type { OutboxRecord, WithoutData } from './outbox-records.ts';
 
 const Text = Type.String();
 /** Time in milliseconds since 1970. */
@@ -43,7 +43,7 @@ export const OutboxEntrySchema = Type.Object({
 export type OutboxEntry = Readonly<Static<typeof OutboxEntrySchema>>;
 
 export function outboxEntryOf(
-  record: OutboxRecord,
+  record: WithoutData<OutboxRecord>,
   state: OutboxEntry['state'],
   more: {
     readonly failures?: number;

@@ -43,6 +43,11 @@ const recordFields = {
    * therefore does not parse data from minions.
    */
   signal: Bytes,
+  /**
+   * Status of the signal, so that a list of signals does not parse `signal`. Absent in rows that an
+   * early version of this program wrote.
+   */
+  status: Type.Optional(Type.Enum(['FAILURE', 'SUCCESS'])),
   /** Time of the acceptance, in milliseconds since 1970. */
   acceptedAt: Time,
 };
@@ -71,12 +76,12 @@ export const deadRow = defineRow({
 });
 
 /** Accepted signal, as it is stored. */
-export interface OutboxRecord extends Omit<RowOf<typeof outboxRow>, 'signal'> {
+export interface OutboxRecord extends Omit<RowOf<typeof outboxRow>, 'signal' | 'status'> {
   readonly signal: Signal;
 }
 
 /** Dead letter: a signal that will not be delivered, with the reason. */
-export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
+export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal' | 'status'> {
   readonly signal: Signal;
 }
 
@@ -93,21 +98,61 @@ function unversioned(bytes: Uint8Array): unknown {
   return { ...head, signal: packSignal(signal) };
 }
 
-export function packSignal(signal: Signal): Uint8Array {
+function packSignal(signal: Signal): Uint8Array {
   return Buffer.from(writeJson(signal));
 }
 
-export function unpackSignal<R extends { readonly signal: Uint8Array }>({
+/** Converts a record or a dead letter to the fields of its row. */
+export function packRecord<R extends { readonly signal: Signal }>(
+  record: R,
+): Omit<R, 'signal'> & { readonly signal: Uint8Array; readonly status: Signal['status'] } {
+  const { signal } = record;
+  return { ...record, signal: packSignal(signal), status: signal.status };
+}
+
+interface PackedSignal {
+  readonly signal: Uint8Array;
+  readonly status?: Signal['status'] | undefined;
+}
+
+export function unpackSignal<R extends PackedSignal>({
   signal,
+  status: _status,
   ...row
-}: R): Omit<R, 'signal'> & { readonly signal: Signal } {
+}: R): Omit<R, 'signal' | 'status'> & { readonly signal: Signal } {
   const text = Buffer.from(signal).toString('utf8');
   return { ...row, signal: parseExactJson(text) as Signal }; // validated by parseSignal when it was accepted
 }
 
+/** Record without the reason and the data of its signal. */
+export type WithoutData<R extends { readonly signal: Signal }> = Omit<R, 'signal'> & {
+  readonly signal: Pick<Signal, 'status'>;
+};
+
+/**
+ * Returns a row without the reason and the data of its signal. Does not parse the signal, unless an
+ * early version of this program wrote the row.
+ */
+export function withoutData<R extends PackedSignal>(
+  row: R,
+): Omit<R, 'signal' | 'status'> & { readonly signal: Pick<Signal, 'status'> } {
+  const { status, signal: _signal, ...rest } = row;
+  return { ...rest, signal: status === undefined ? unpackSignal(row).signal : { status } };
+}
+
+/** Work to read a byte of a row, in steps of a `WorkBudget`, if its signal is parsed. */
+const stepsPerByte = 4;
+/** Work to read a row with a small signal, in steps of a `WorkBudget`. */
+const stepsPerRow = 1_000;
+
+/** Returns the work to read a row and to parse its signal, in steps of a `WorkBudget`. */
+export function stepsOfRow(bytes: number): number {
+  return stepsPerRow + bytes * stepsPerByte;
+}
+
 /** Encodes a record for the outbox. */
 export function encodeRecord(record: OutboxRecord): Uint8Array {
-  return outboxRow.encode({ ...record, signal: packSignal(record.signal) });
+  return outboxRow.encode(packRecord(record));
 }
 
 /**

@@ -5,6 +5,7 @@
 
 import { hash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { isConflict } from '#store';
 import { BridgeError } from '../errors.ts';
 import { DeadLetterList } from './dead-letters.ts';
@@ -22,6 +23,9 @@ import {
   encodeRecord,
   type OutboxRecord,
   outboxRow,
+  stepsOfRow,
+  type WithoutData,
+  withoutData,
 } from './outbox-records.ts';
 import { emptySuccess } from './signal.ts';
 
@@ -159,7 +163,12 @@ export class Outbox {
    * Pending signals, the oldest first. In a cluster, they are in the order of the replicated log.
    */
   get pending(): readonly PendingSignal[] {
-    const all = [...this.#pending.values()];
+    return this.pendingOf(() => true);
+  }
+
+  /** Returns the pending signals that match a condition, in the order of {@link pending}. */
+  pendingOf(isWanted: (pending: PendingSignal) => boolean): readonly PendingSignal[] {
+    const all = [...this.#pending.values()].filter(isWanted);
     if (!this.#isFollowed) return all.sort((a, b) => a.sequence - b.sequence);
     const placed = all.flatMap((pending) => {
       const row = this.#rows.get(rowName(pending));
@@ -219,6 +228,22 @@ export class Outbox {
   async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
     return entry && decodeRecord(entry);
+  }
+
+  /**
+   * Yields pending signals and their records without the data, with pauses. Instead of a record that
+   * the outbox does not contain, yields `undefined`.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
+  async *describe(
+    signals: readonly PendingSignal[],
+  ): AsyncGenerator<readonly [PendingSignal, WithoutData<OutboxRecord> | undefined], void> {
+    const work = new WorkBudget(unlimitedSteps);
+    for (const pending of signals) {
+      const entry = await this.#options.state.get(recordKey(pending.alias, pending.sequence));
+      yield [pending, entry && withoutData(outboxRow.decode(entry))];
+      await work.giveWayAfter(stepsOfRow(pending.bytes));
+    }
   }
 
   /** Removes a signal. Resolves when the removal is durable. */

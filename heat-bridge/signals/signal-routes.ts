@@ -70,7 +70,12 @@ export function addSignalRoutes(
       },
     });
   };
-  addOutboxRoute('GET', '', 'list', 'Lists the undelivered signals of a handle');
+  addOutboxRoute(
+    'GET',
+    '',
+    'list',
+    'Lists at most 1,000 undelivered signals of a handle: dead letters, then pending signals, the oldest first',
+  );
   addOutboxRoute('DELETE', '', 'drop', 'Drops the signals of a handle');
   addOutboxRoute('POST', '/retry', 'retry', 'Retries the dead letters of a handle');
 }

@@ -9,7 +9,8 @@ import type { OutboxEntry } from './outbox-entry.ts';
  * API of handles, to which minions send signals.
  * - `add` also delivers the signals that arrived before the handle was registered. If the endpoint
  *   of the handle is not listed (`isListed` is false), its signals become dead letters.
- * - `list` includes expired handles for a day.
+ * - `list` includes expired handles for a day. A new handle for groups removes the expired handles
+ *   for groups with the same alias and owner.
  * - After `remove`, pending signals of the handle become dead letters.
  * - If several owners or stacks use the alias, the error is ERR_HANDLE_AMBIGUOUS.
  */
@@ -41,8 +42,8 @@ export interface OutboxSelection extends RegistrationOwner {
 /** API of the outbox: its pending signals and dead letters. */
 export interface OutboxApi {
   /**
-   * Returns the dead letters and then the pending signals, the oldest first. Default of `limit`:
-   * 1,000.
+   * Returns the dead letters and then the pending signals, the oldest first. Omits the entries after
+   * the first `limit` ones. Default of `limit`: 1,000.
    */
   list(
     selection?: OutboxSelection & {

@@ -80,6 +80,7 @@ const installs = inFile('heat-bridge/cfn-init/install.long.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
+const handleGroups = inFile('heat-bridge/signals/handle-groups.test.ts');
 const deadLetters = inFile('heat-bridge/signals/dead-letters.test.ts');
 const stackLimits = inFile('heat-bridge/deployments/stack-limits.test.ts');
 const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
@@ -1539,8 +1540,8 @@ export const catalogue: readonly Threat[] = [
       lateRegistrations(
         'a handle or data space that is being stored does not outlast the end of the right',
       ),
-      lateRegistrations('an HTTP request to register is judged again before anything is stored'),
-      lateRegistrations('an HTTP request to register watches its token until it ends'),
+      lateRegistrations(`an HTTP request to \${what} is judged again before anything is stored`),
+      lateRegistrations(`an HTTP request to \${what} watches its token until it ends`),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
       owners('a retired minion leaves the handles of an owner whose share has become smaller'),
@@ -3729,8 +3730,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-717',
     threat: 'a request to enrol a machine is carried out although its right ended while it waited',
     tests: [
-      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine is judged again before anything is stored',
-      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine watches its token until it ends',
+      lateRegistrations(`an HTTP request to \${what} is judged again before anything is stored`),
+      lateRegistrations(`an HTTP request to \${what} watches its token until it ends`),
       'heat-bridge/late-registrations.test.ts: an enrolment that waits is refused if its owner may no longer enrol',
     ],
   },
@@ -3802,6 +3803,52 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/keys/sorted-map.test.ts: a change of a sorted map does not cause all keys to be sorted again',
       'master/keys/sorted-map.test.ts: a sorted map lists each present key once, in order',
+    ],
+  },
+  {
+    id: 'H-740',
+    threat: 'a list of the signals of one handle reads and parses the dead letters of all owners',
+    tests: [
+      deadLetters(
+        'a list of the signals of one handle reads no signal of another owner, and no data',
+      ),
+      deadLetters('a retry of the signals of one handle reads no signal of another owner'),
+      deadLetters('a list of signals gives way after each large one'),
+    ],
+  },
+  {
+    id: 'H-741',
+    threat: 'the guests of one owner fill the store with large dead letters',
+    tests: [
+      deadLetters(
+        'large dead letters replace the oldest ones of their owner, or of the owner with most bytes',
+      ),
+      deadLetters('a store with too many bytes of dead letters loses some with each new one'),
+    ],
+  },
+  {
+    id: 'H-742',
+    threat: 'expired handles for groups of one project slow down the signals of an alias',
+    tests: [
+      handleGroups('handles of other projects are not tested for the signal of a guest'),
+      handleGroups('an expired handle is tested only if no valid one matches'),
+      handleGroups("a new handle for groups removes its owner's expired ones with the same alias"),
+    ],
+  },
+  {
+    id: 'H-743',
+    threat: 'a registration or list of handles examines many handles and minions in one turn',
+    tests: [
+      handleGroups('a registration of many minions gives way to other work'),
+      handleGroups('a list of the handles of one owner does not convert those of others'),
+    ],
+  },
+  {
+    id: 'H-744',
+    threat: 'each return of a guest sorts the names of all secret attributes of its role',
+    tests: [
+      'heat-bridge/guests/secret-returns.test.ts: the secret attributes of a role are collected once, and again if the roles change',
+      'heat-bridge/guests/secret-returns.test.ts: the names of the attributes of one role have a limited length',
     ],
   },
 ];

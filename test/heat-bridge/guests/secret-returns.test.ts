@@ -1,6 +1,6 @@
 /** Secret values of a data space in the returns of minions. */
 import test from 'ava';
-import type { Membership } from '#guests/data-spaces/data-spaces.ts';
+import { type Membership, parseDataSpace } from '#guests/data-spaces/data-spaces.ts';
 import { redactReturn } from '#guests/data-spaces/secret-returns.ts';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { examinedBy } from '../../helpers/examined.ts';
@@ -166,4 +166,46 @@ test('a path that ends with the name of any secret attribute is redacted', (t) =
     const left = redactReturn({ membershipOf: () => membership }, 'app', load).return;
     t.is(left, names.some((it) => path.endsWith(it)) ? '(secret)' : 'x', path);
   }
+});
+
+test('the secret attributes of a role are collected once, and again if the roles change', (t) => {
+  let collected = 0;
+  const count = (given: Record<string, string>): Record<string, string> =>
+    new Proxy(given, {
+      ownKeys: (target) => {
+        collected += 1;
+        return Reflect.ownKeys(target);
+      },
+    });
+  const rolesWith = (reads: Record<string, string>) => ({
+    db: { writes: { password: { secret: true }, port: {} } },
+    app: { reads: count(reads) },
+  });
+  const shown = (many: object): WireValue | undefined => {
+    const membership = { role: 'app', space: { roles: many } } as unknown as Membership;
+    const value = { attributes: { one: 'x', two: 'y' } };
+    const load = { id: 'app', jid: 'req', fun: 'pillar.items', fun_args: [], return: value };
+    return redactReturn({ membershipOf: () => membership }, 'app', load).return;
+  };
+  const before = rolesWith({ one: 'db/password', two: 'db/port' });
+  for (let at = 0; at < 3; at += 1) {
+    t.deepEqual(shown(before), { attributes: { one: '(secret)', two: 'y' } });
+  }
+  t.is(collected, 1);
+  const after = rolesWith({ one: 'db/port', two: 'db/password' });
+  t.deepEqual(shown(after), { attributes: { one: 'x', two: '(secret)' } });
+});
+
+test('the names of the attributes of one role have a limited length', async (t) => {
+  const w = { minions: ['w-1'], writes: { x: {} } };
+  const spaceOf = (count: number): object => {
+    const names = Array.from({ length: count }, (_, at) => String(at).padStart(255, 'a'));
+    const reads = Object.fromEntries(names.map((name) => [name, 'w/x']));
+    return { name: 'a', roles: { w, r: { minions: ['r-1'], reads } } };
+  };
+  await t.notThrowsAsync(parseDataSpace(spaceOf(2_056), 10_000));
+  await t.throwsAsync(parseDataSpace(spaceOf(2_057), 10_000), {
+    code: 'ERR_DATA_QUOTA',
+    message: /have 524535 characters, more than 524288/,
+  });
 });
