@@ -32,6 +32,13 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'The enrolment is rejected.',
     code: 'ERR_ENROLL_FULL',
   },
+  mergedUserData: {
+    unit: 'characters of the existing user-data of one machine that are searched; each part counts as 4,000 more, and the text of nested parts counts again at each level',
+    owner: 'none',
+    total: 2_097_152,
+    effect: 'The enrolment is rejected.',
+    code: 'ERR_ENROLL_ARGS',
+  },
   enrolmentRate: {
     unit: 'new enrolments',
     owner: 'project',

@@ -3767,4 +3767,12 @@ export const catalogue: readonly Threat[] = [
       'master/keys/sorted-map.test.ts: a sorted map lists each present key once, in order',
     ],
   },
+  {
+    id: 'H-750',
+    threat: 'existing user-data of a machine is parsed in one long turn',
+    tests: [
+      callerWork('a message of very many parts is refused, and the text of a part is not parsed'),
+      'heat-bridge/late-registrations.test.ts: the user-data of an enrolment is judged before the enrolment waits for its id',
+    ],
+  },
 ];
