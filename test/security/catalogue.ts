@@ -1539,8 +1539,8 @@ export const catalogue: readonly Threat[] = [
       lateRegistrations(
         'a handle or data space that is being stored does not outlast the end of the right',
       ),
-      lateRegistrations('an HTTP request to register is judged again before anything is stored'),
-      lateRegistrations('an HTTP request to register watches its token until it ends'),
+      lateRegistrations(`an HTTP request to \${what} is judged again before anything is stored`),
+      lateRegistrations(`an HTTP request to \${what} watches its token until it ends`),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
       owners('a retired minion leaves the handles of an owner whose share has become smaller'),
@@ -3728,8 +3728,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-717',
     threat: 'a request to enrol a machine is carried out although its right ended while it waited',
     tests: [
-      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine is judged again before anything is stored',
-      'heat-bridge/late-registrations.test.ts: an HTTP request to enrol a machine watches its token until it ends',
+      `heat-bridge/late-registrations.test.ts: an HTTP request to \${what} is judged again before anything is stored`,
+      `heat-bridge/late-registrations.test.ts: an HTTP request to \${what} watches its token until it ends`,
       'heat-bridge/late-registrations.test.ts: an enrolment that waits is refused if its owner may no longer enrol',
     ],
   },
