@@ -135,6 +135,12 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further plans are rejected.',
     code: 'ERR_COMMAND_BUSY',
   },
+  planArgument: {
+    unit: 'characters of the argument that the body of an execution plan formats',
+    owner: 'none',
+    total: 65_536,
+    effect: 'The execution plan fails, and its result has the error code 2.',
+  },
   signalRate: {
     unit: 'signals over HTTPS',
     owner: 'minion',

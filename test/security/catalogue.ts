@@ -3775,4 +3775,11 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/late-registrations.test.ts: the user-data of an enrolment is judged before the enrolment waits for its id',
     ],
   },
+  {
+    id: 'H-751',
+    threat: 'an execution plan repeats a long parameter until the memory is exhausted',
+    tests: [
+      'heat-bridge/murano/waiting-plans.test.ts: an execution plan that repeats a long parameter very often is refused',
+    ],
+  },
 ];
