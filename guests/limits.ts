@@ -213,6 +213,22 @@ export const guestLimits = defineLimits('guests', {
     effect: 'The registration is rejected.',
     code: 'ERR_DATA_QUOTA',
   },
+  spaceMinions: {
+    unit: 'minions of one data space',
+    owner: 'none',
+    total: 10_000,
+    effect: 'The registration is rejected.',
+    code: 'ERR_DATA_QUOTA',
+  },
+  spaceReads: {
+    unit: 'attributes that all roles of one data space read together',
+    owner: 'none',
+    amounts: '50,000, or `keys_per_stack` if it is larger',
+    option: 'saltbridge:bridge:guests:data:keys_per_stack',
+    total: 50_000,
+    effect: 'The registration is rejected.',
+    code: 'ERR_DATA_QUOTA',
+  },
   roleAttributes: {
     unit: 'attributes that one role of a data space reads',
     owner: 'none',

@@ -3782,4 +3782,9 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/murano/waiting-plans.test.ts: an execution plan that repeats a long parameter very often is refused',
     ],
   },
+  {
+    id: 'H-752',
+    threat: 'a data space lists so many minions or readers that one turn lasts long',
+    tests: [guestData('a space has a limited number of minions, and of attributes of all roles')],
+  },
 ];
