@@ -16,6 +16,15 @@ export const bridgeLimits = defineLimits('bridge', {
     total: 100_000,
     effect: 'The least recently used token is evicted.',
   },
+  answerBytes: {
+    unit: 'bytes of large responses of the bridge that are not yet sent; lists of registrations are not counted, because they are written as their readers receive them',
+    owner: 'token',
+    perOwner: 134_217_728,
+    total: 536_870_912,
+    reserved: 67_108_864,
+    effect: 'The request is rejected.',
+    code: 'ERR_LIMIT',
+  },
   refusedTickets: {
     unit: 'rejected claims',
     owner: 'address',

@@ -3787,4 +3787,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'a data space lists so many minions or readers that one turn lasts long',
     tests: [guestData('a space has a limited number of minions, and of attributes of all roles')],
   },
+  {
+    id: 'H-753',
+    threat: 'a large answer of the bridge is written in one long turn, or fills the memory',
+    tests: [
+      'heat-bridge/written-answers.test.ts: a large response is written in steps, with the same text',
+      'heat-bridge/written-answers.test.ts: a list with large items is sent in small pieces',
+      'heat-bridge/written-answers.test.ts: the bytes of large responses are counted until they are sent',
+    ],
+  },
 ];
