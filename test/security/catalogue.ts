@@ -3796,4 +3796,13 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/written-answers.test.ts: the bytes of large responses are counted until they are sent',
     ],
   },
+  {
+    id: 'H-754',
+    threat: 'a guest that waits reads or writes a value although its rule has ended',
+    tests: [
+      guestData('a guest that waits is refused if its rule ends'),
+      guestData(`the rule of a guest that waits is judged again over \${path}`),
+      'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
+    ],
+  },
 ];
