@@ -16,6 +16,15 @@ export const bridgeLimits = defineLimits('bridge', {
     total: 100_000,
     effect: 'The least recently used token is evicted.',
   },
+  answerBytes: {
+    unit: 'bytes of large responses of the bridge that are not yet sent; lists of registrations are not counted, because they are written as their readers receive them',
+    owner: 'token',
+    perOwner: 134_217_728,
+    total: 536_870_912,
+    reserved: 67_108_864,
+    effect: 'The request is rejected.',
+    code: 'ERR_LIMIT',
+  },
   refusedTickets: {
     unit: 'rejected claims',
     owner: 'address',
@@ -31,6 +40,13 @@ export const bridgeLimits = defineLimits('bridge', {
     option: 'saltbridge:bridge:enroll',
     effect: 'The enrolment is rejected.',
     code: 'ERR_ENROLL_FULL',
+  },
+  mergedUserData: {
+    unit: 'characters of the existing user-data of one machine that are searched; each part counts as 4,000 more, and the text of nested parts counts again at each level',
+    owner: 'none',
+    total: 2_097_152,
+    effect: 'The enrolment is rejected.',
+    code: 'ERR_ENROLL_ARGS',
   },
   enrolmentRate: {
     unit: 'new enrolments',

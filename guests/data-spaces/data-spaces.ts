@@ -29,7 +29,7 @@ import { examineRoles, roleFields, roleNameSchema, writtenKeys } from './roles.t
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });
-const maxMinionsOfRole = 10_000;
+const { total: maxMinions = Infinity } = guestLimits.spaceMinions;
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
 /** Registration of a data space. */
@@ -46,7 +46,7 @@ export const DataSpaceSchema = Type.Object(
         {
           ...roleFields,
           minions: Type.Unsafe<readonly string[]>(
-            Type.Array(MinionId, { maxItems: maxMinionsOfRole, uniqueItems: true }),
+            Type.Array(MinionId, { maxItems: maxMinions, uniqueItems: true }),
           ),
         },
         strict,
@@ -288,9 +288,6 @@ function joinRole(role: string, parts: readonly SpaceRole[]): SpaceRole {
           ...(first.writes && { writes: joinMaps(parts.map(({ writes }) => writes)) }),
         };
   const { minions, writes = {} } = joined;
-  if (minions.length > maxMinionsOfRole) {
-    throw formError(`roles.${role}.minions: must not have more than ${maxMinionsOfRole} minions`);
-  }
   if (Object.keys(writes).length > 0 && minions.length > 1) {
     throw formError(
       `roles.${role}.minions: must list only one minion, because the role writes values`,
@@ -318,22 +315,31 @@ function requireInertNames(roles: DataSpaceRegistration['roles']): void {
 }
 
 /**
- * Checks the number of roles, the number of written values, and the number and length of the
- * attributes that each role reads. The pillar of a role's minions contains one value for each attribute. Called before
- * the registration is parsed, so that a huge registration is rejected early.
+ * Checks the number of roles, minions and written values, the number and length of the attributes
+ * that each role reads, and the number that all roles together read. The pillar of a role's minions
+ * contains one value for each attribute, and the details of a space list the readers of each value.
+ * Called before the registration is parsed, so that a huge registration is rejected early.
  * @throws BridgeError ERR_DATA_QUOTA
  */
 function requireAmounts(given: unknown, keysPerStack: number): void {
-  const { spaceRoles, roleAttributes, attributeCharacters } = guestLimits;
+  const { spaceRoles, spaceReads, roleAttributes, attributeCharacters } = guestLimits;
   const roles = isPlainMap(given) && isPlainMap(given.roles) ? Object.entries(given.roles) : [];
   if (roles.length > (spaceRoles.total ?? Infinity)) {
     const text = `the space has ${roles.length} roles, more than ${spaceRoles.total}; use fewer roles, or several data spaces`;
     throw new BridgeError('ERR_DATA_QUOTA', text);
   }
   const maxAttributes = Math.max(keysPerStack, roleAttributes.total ?? Infinity);
+  const maxReads = Math.max(keysPerStack, spaceReads.total ?? Infinity);
+  let minions = 0;
+  let read = 0;
   let keys = 0;
   for (const [role, it] of roles) {
-    const { reads, writes } = isPlainMap(it) ? it : {};
+    const { minions: members, reads, writes } = isPlainMap(it) ? it : {};
+    minions += Array.isArray(members) ? members.length : 0;
+    if (minions > maxMinions) {
+      const text = `the space has more than ${maxMinions} minions; use several data spaces`;
+      throw new BridgeError('ERR_DATA_QUOTA', text);
+    }
     const attributes = isPlainMap(reads) ? Object.keys(reads) : [];
     if (attributes.length > maxAttributes) {
       const text = `the role ${role.slice(0, 64)} reads ${attributes.length} attributes, more than ${maxAttributes}; read each value under fewer names`;
@@ -342,6 +348,11 @@ function requireAmounts(given: unknown, keysPerStack: number): void {
     const characters = attributes.reduce((sum, name) => sum + name.length, 0);
     if (characters > (attributeCharacters.total ?? Infinity)) {
       const text = `the names of the attributes that the role ${role.slice(0, 64)} reads have ${characters} characters, more than ${attributeCharacters.total}; use shorter names, or several roles`;
+      throw new BridgeError('ERR_DATA_QUOTA', text);
+    }
+    read += attributes.length;
+    if (read > maxReads) {
+      const text = `the roles of the space together read more than ${maxReads} attributes; use fewer roles, or several data spaces`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
     keys += isPlainMap(writes) ? Object.keys(writes).length : 0;

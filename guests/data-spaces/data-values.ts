@@ -33,8 +33,17 @@ export interface DataReceipt {
   readonly version: number;
 }
 
+/** Additional checks of a read or write. */
+export interface DataChecks {
+  /**
+   * Called after each wait. Throws if the rules no longer permit the read or write, because they can
+   * change in the meantime.
+   */
+  readonly requirePermission?: (() => void) | undefined;
+}
+
 /** Guest that reads a value. */
-export interface DataReader {
+export interface DataReader extends DataChecks {
   /** Authenticated minion id. */
   readonly minion: string;
   /** Whether the response to this guest is encrypted so that no other guest can read it. */
@@ -150,9 +159,14 @@ export class DataValues {
    * unchanged, nothing is written. After ERR_DATA_UNAVAILABLE, the value may have been written;
    * repeating the write is safe.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
-   * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
+   * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE; and the error of the check
    */
-  async write(minion: string, key: string, value: string): Promise<DataReceipt> {
+  async write(
+    minion: string,
+    key: string,
+    value: string,
+    { requirePermission }: DataChecks = {},
+  ): Promise<DataReceipt> {
     const { space } = this.#membershipOf(minion);
     const bytes = Buffer.from(value);
     if (bytes.length > maxValueBytes || /\p{Surrogate}/u.test(value)) {
@@ -161,7 +175,8 @@ export class DataValues {
     }
     requireInert(key, value);
     return this.#writes.run(space.id, async () => {
-      // The minion's role may have changed while this write waited.
+      // The policy and the minion's role may have changed while this write waited.
+      requirePermission?.();
       const current = this.#membershipOf(minion);
       this.#requireWritable(current, key);
       if (!readersByKey(current.space.roles).has(key)) return { key, version: 0 };
@@ -259,9 +274,11 @@ export class DataValues {
   /**
    * Checks that a reader may read a value, and returns the data space of the reader.
    * @throws BridgeError ERR_DATA_UNKNOWN if the minion belongs to no space; ERR_DATA_DENIED if its
-   * role does not read the value, or if the value is secret and the response is not private
+   * role does not read the value, or if the value is secret and the response is not private; and
+   * the error of the check
    */
-  #readableSpace({ minion, isPrivate }: DataReader, key: string): DataSpace {
+  #readableSpace({ minion, isPrivate, requirePermission }: DataReader, key: string): DataSpace {
+    requirePermission?.();
     const { space, role } = this.#membershipOf(minion);
     const declared = writtenKeys(space.roles).get(key);
     const isGranted = readKeys(space.roles[role] ?? {}).has(key);

@@ -11,7 +11,7 @@ import type { WireMap } from '#minion-protocol';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import type { AddressOf, PeerDirectory, PeerList } from '../peers/peers.ts';
-import type { DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
+import type { DataChecks, DataReceipt, DataValue, DataValues, ReadRequest } from './data-values.ts';
 
 type MinionRunners = NonNullable<OpenExtension['minionRunners']>;
 
@@ -101,28 +101,35 @@ export class GuestRequests {
   /**
    * Reads a value.
    * @throws BridgeError ERR_DATA_FORM, ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY,
-   * ERR_DATA_TIMEOUT, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, ERR_DATA_VALUE
+   * ERR_DATA_TIMEOUT, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, ERR_DATA_VALUE; and the error of the
+   * check
    */
-  async get(minion: string, given: object, isPrivate: boolean): Promise<DataValue> {
+  async get(
+    minion: string,
+    given: object,
+    isPrivate: boolean,
+    { requirePermission }: DataChecks = {},
+  ): Promise<DataValue> {
     const { key, wait = 0, after } = parseForm(isGet, given, 'ERR_DATA_FORM', 'the request');
     const request: ReadRequest = {
       key,
       waitMs: Math.min(wait, maxWaitSeconds) * 1000,
       ...(after === undefined ? {} : { after }),
     };
-    return this.#values.read({ minion, isPrivate }, request);
+    return this.#values.read({ minion, isPrivate, requirePermission }, request);
   }
 
   /**
    * Writes a value. For each minute, the audit log contains the first write of a value, and a
    * summary with the number of writes.
    * @throws BridgeError ERR_DATA_FORM, ERR_DATA_BUSY, ERR_DATA_UNKNOWN, ERR_DATA_DENIED,
-   * ERR_DATA_VALUE, ERR_DATA_WRITTEN, ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
+   * ERR_DATA_VALUE, ERR_DATA_WRITTEN, ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE; and
+   * the error of the check
    */
-  async put(minion: string, given: object): Promise<DataReceipt> {
+  async put(minion: string, given: object, checks: DataChecks = {}): Promise<DataReceipt> {
     const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
     requireRate(this.#writes, minion);
-    const receipt = await this.#values.write(minion, key, value);
+    const receipt = await this.#values.write(minion, key, value, checks);
     const who = { kind: 'minion', name: minion } as const;
     const what = `${key} ${receipt.version}`;
     const entry = { who, action: 'data.put', what, outcome: 'done' } as const;
@@ -148,12 +155,12 @@ export class GuestRequests {
     return {
       [guestRunners.get]: (call) =>
         this.#answer(async () => ({
-          ...(await this.get(call.minion, keywordsOf(call), call.protocol >= 3)),
+          ...(await this.get(call.minion, keywordsOf(call), call.protocol >= 3, call)),
         })),
       [guestRunners.peers]: (call) =>
         this.#answer(async () => peersAsWire(await this.peers(call.minion, keywordsOf(call)))),
       [guestRunners.put]: (call) =>
-        this.#answer(async () => ({ ...(await this.put(call.minion, keywordsOf(call))) })),
+        this.#answer(async () => ({ ...(await this.put(call.minion, keywordsOf(call), call)) })),
     };
   }
 

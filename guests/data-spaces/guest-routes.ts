@@ -86,11 +86,16 @@ export function addGuestRoutes(
   const permitted = async (
     request: FastifyRequest<DataQuery>,
     fun: string,
-  ): Promise<{ readonly guest: Guest; readonly key: string }> => {
+  ): Promise<{
+    readonly guest: Guest;
+    readonly key: string;
+    readonly requirePermission: () => void;
+  }> => {
     const guest = await guestOf(request);
     const { key = '' } = request.query;
-    requirePermitted(guest, fun, { key });
-    return { guest, key };
+    const requirePermission = (): void => requirePermitted(guest, fun, { key });
+    requirePermission();
+    return { guest, key, requirePermission };
   };
   app.get<DataQuery>('/guest/peers', { schema: routes.peers }, async (request) => {
     const guest = await guestOf(request);
@@ -102,24 +107,27 @@ export function addGuestRoutes(
     '/guest/data',
     { schema: routes.get },
     async (request, reply): Promise<FastifyReply> => {
-      const { guest, key } = await permitted(request, guestRunners.get);
+      const { guest, key, requirePermission } = await permitted(request, guestRunners.get);
       const { wait, after } = request.query;
       const given = {
         key,
         ...(wait === undefined ? {} : { wait: Number(wait) }),
         ...(after === undefined ? {} : { after: Number(after) }),
       };
-      const { value, version } = await requests.get(guest.minion, given, true);
+      const { value, version } = await requests.get(guest.minion, given, true, {
+        requirePermission,
+      });
       return reply.type(plainText).header('x-saltbridge-version', version).send(value);
     },
   );
   app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
-    const { guest, key } = await permitted(request, guestRunners.put);
+    const { guest, key, requirePermission } = await permitted(request, guestRunners.put);
     // A body of this type has already been parsed as JSON, so its text is not available.
     if (/json/i.test(request.headers['content-type'] ?? '')) {
       throw new BridgeError('ERR_DATA_VALUE', 'the body must be text/plain, not JSON');
     }
-    return requests.put(guest.minion, { key, value: textOf(request.body) });
+    const given = { key, value: textOf(request.body) };
+    return requests.put(guest.minion, given, { requirePermission });
   });
   app.get('/guest/saltbridge-data', { schema: routes.program }, async (request, reply) => {
     await guestOf(request);

@@ -302,7 +302,7 @@ function parametersOf(
   const texts = argument.parts.map((it) =>
     typeof it === 'string' ? it : textOfValue(it.parameter, parameterValue(it.parameter)),
   );
-  if (name !== undefined) return { ...given, [name]: texts.join('') };
+  if (name !== undefined) return { ...given, [name]: joinedArgument(texts) };
   // If the text only separates parameters by blanks, the parameters already contain all values.
   const hasOwnText = argument.parts.some((it) => typeof it === 'string' && it.trim() !== '');
   const hasParameter = argument.parts.some((it) => typeof it !== 'string');
@@ -310,6 +310,21 @@ function parametersOf(
   throw new ExecutionPlanError(
     errorCodes.malformed,
     'the `Body` of the execution plan passes an argument, but the catalog entry of this command has no field `argument`; add this field',
+  );
+}
+
+/**
+ * Joins the pieces of an argument. Adds up their lengths first, because the text of a format can
+ * name a long parameter very often.
+ * @throws ExecutionPlanError
+ */
+function joinedArgument(texts: readonly string[]): string {
+  const { total: maxLength = Infinity } = guestLimits.planArgument;
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
+  if (length <= maxLength) return texts.join('');
+  throw new ExecutionPlanError(
+    errorCodes.malformed,
+    `the argument in the \`Body\` of the execution plan would have ${length} characters, more than ${maxLength}; use each parameter less often`,
   );
 }
 

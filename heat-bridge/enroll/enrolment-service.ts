@@ -20,7 +20,7 @@ import type { EnrollOptions } from './enrolment-options.ts';
 import { type ImportParts, importMinions } from './import-minions.ts';
 import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
-import type { UserDataWriter } from './user-data.ts';
+import { requireWritable, type UserDataWriter } from './user-data.ts';
 
 /**
  * Listener that is called before a minion id is retired. It removes the data that a part of the
@@ -93,6 +93,7 @@ export class EnrolmentService {
         'too many new enrolments of this project within a short time; retry later',
       );
     }
+    if (writer !== undefined) requireWritable(request);
     const keys = request.by === 'keys' ? await keyPairs.take(request.project) : undefined;
     return admission.exclusive(request.id, () =>
       this.#parts.names.decide([request.id], (steps) => {
@@ -240,10 +241,11 @@ export class EnrolmentService {
   /**
    * Creates new user-data for an open enrolment. Its ticket stays the same: it is not stored, but
    * computed from the enrolment.
-   * @throws BridgeError ERR_ENROLL_OFF
+   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS
    */
   async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {
     const writer = await this.#writerFor(request);
+    if (writer !== undefined) requireWritable(request);
     const ticket = this.#ticketOf(enrolment);
     const asked = { ...request, id: enrolment.id };
     return { enrolment, ticket, userData: writer?.write(asked, { ticket, keys: undefined }) ?? '' };

@@ -1,16 +1,36 @@
 /** Checks the user-data of a service. cloud-init merges it with the user-data of the bridge. */
 
-import { parseYaml } from '#master';
-import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 
 const maxDepth = 8;
+/** Number of characters that a part counts as, in addition to its text. */
+const charactersPerPart = 4_000;
 /**
- * Maximum size of a cloud-config that is parsed as YAML, in characters. Larger ones are only
- * searched for the key `salt_minion`.
+ * Maximum length of the header of a part, in characters. The text after this length is ignored.
  */
-const maxParsed = 16_384;
-const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
+const maxHeader = 8_192;
+
+const ownKey = 'salt_minion';
+/** The name of the key, also with escaped letters or line breaks as in quoted text of YAML. */
+const ownName = new RegExp(
+  Array.from(ownKey, (letter) => {
+    const code = letter
+      .charCodeAt(0)
+      .toString(16)
+      .replace(/[a-f]/, (it) => `[${it}${it.toUpperCase()}]`);
+    return String.raw`(?:${letter}|\\{1,4}(?:x|u00|U000000)${code})`;
+  }).join(String.raw`(?:\\\r?\n\s*)*`),
+);
+/**
+ * Matches a line at the left margin that is, or may be, the key `salt_minion` of the outermost map.
+ * Other lines are indented or empty, or contain a comment, the start of the document, an item of a
+ * list, the end of a list or map, or another key.
+ */
+const uncertainLine =
+  /^(?! |$|#|---[ \t]*(?:#|$)|-(?: |$)|[\]}]|(?!["']?salt_minion["']?[ \t]*:)(?:"[^"\\\r\n]*"|'[^'\r\n]*'|[A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$))/m;
+/** Matches the beginning of the first line that is neither empty, a comment, nor `---`. */
+const firstLine = /^(?!(?:---)?[ \t]*(?:#|$))/m;
 
 /**
  * Rejects user-data that cannot be merged with the user-data of the bridge: binary data, or a
@@ -26,9 +46,9 @@ export function requireMergeable(text: string, format: string): void {
       'the given user-data is not text; decompress it, or pass gzip data as a file to `saltbridge enroll create`',
     );
   }
-  if (hasSaltMinion(text, 0)) {
+  if (new UserDataSearch().hasSaltMinion(text)) {
     throw userDataError(
-      'remove the section `salt_minion`, which would override the settings of the bridge; in POST /bridge/v1/enrolments, pass its `conf` and `grains` as `config` and `grains`',
+      'remove the section `salt_minion`, which would override the settings of the bridge; in POST /bridge/v1/enrolments, pass its `conf` and `grains` as `config` and `grains`. In JSON, in a template, in an archive and in a patch, the name `salt_minion` must not occur at all',
     );
   }
 }
@@ -37,71 +57,88 @@ function userDataError(problem: string): BridgeError {
   return new BridgeError('ERR_ENROLL_ARGS', `cannot merge the given user-data: ${problem}`);
 }
 
-/**
- * Whether user-data contains a cloud-config with the key `salt_minion`, directly or in one of its
- * parts.
- */
-function hasSaltMinion(text: string, depth: number): boolean {
-  if (depth > maxDepth) return false;
-  const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
-  if (/^(?:content-type|mime-version):/i.test(content)) {
-    return partsOfMessage(content, 0).some((part) => hasSaltMinion(part, depth + 1));
-  }
-  if (content.startsWith('#cloud-config-archive')) {
-    const list = tryParse(content);
-    if (!Array.isArray(list)) return ownKey.test(content);
-    return list.some((it) => {
-      const part: unknown = isPlainMap(it) ? it.content : it;
-      const isConfig = isPlainMap(it) && String(it.type ?? '').includes('cloud-config');
-      return typeof part === 'string' && hasSaltMinion(asConfig(part, isConfig), depth + 1);
-    });
-  }
-  if (!content.startsWith('#cloud-config')) return false;
-  // Without the name, and without a backslash that could begin an escaped form of it, the key
-  // cannot occur.
-  if (!/salt_minion|\\/.test(content)) return false;
-  const config = content.startsWith('#cloud-config-jsonp') ? undefined : tryParse(content);
-  // A Jinja template or a patch cannot be parsed, so search it for the name.
-  if (!isPlainMap(config)) return ownKey.test(content) || content.includes('/salt_minion');
-  return Object.hasOwn(config, 'salt_minion');
-}
+/** Search for the key `salt_minion` in user-data. It takes a limited number of steps. */
+class UserDataSearch {
+  #left = bridgeLimits.mergedUserData.total ?? Infinity;
 
-function asConfig(text: string, isConfig: boolean): string {
-  return isConfig && !text.startsWith('#cloud-config') ? `#cloud-config\n${text}` : text;
-}
-
-function tryParse(text: string): unknown {
-  if (text.length > maxParsed) return undefined;
-  try {
-    return parseYaml(text);
-  } catch {
-    return undefined;
+  /**
+   * Whether user-data contains a cloud-config with the key `salt_minion`, directly or in one of its
+   * parts. Also returns true for some forms of user-data that only may contain this key. They would
+   * have to be parsed, which takes too long.
+   * @throws BridgeError ERR_ENROLL_ARGS if there are too many parts
+   */
+  hasSaltMinion(text: string, depth = 0): boolean {
+    if (depth > maxDepth) return false;
+    this.#spend(text);
+    const content = text.replace(/^## template: ?jinja[^\n]*\n/i, '');
+    if (/^(?:content-type|mime-version):/i.test(content)) {
+      return this.#partsOfMessage(content, 0).some((part) => this.hasSaltMinion(part, depth + 1));
+    }
+    if (!content.startsWith('#cloud-config') || !ownName.test(content)) return false;
+    if (/^#cloud-config-(?:archive|jsonp)/.test(content)) return true;
+    const lines = content.replaceAll('\x85', '\n');
+    // If the first line is indented, the keys of the outermost map are not at the left margin.
+    const first = firstLine.exec(lines);
+    const isIndented = first !== null && /[ \t]/.test(lines.charAt(first.index));
+    return isIndented || uncertainLine.test(lines);
   }
-}
 
-/**
- * Returns the decoded parts of a MIME message. If the message is not multipart, returns its only
- * part.
- */
-function partsOfMessage(message: string, depth: number): readonly string[] {
-  if (depth > maxDepth) return [];
-  const [head = '', ...rest] = message.split(/\r?\n\r?\n/);
-  const body = rest.join('\n\n');
-  const headers = head.replace(/\r?\n[ \t]+/g, ' ');
-  const [, boundary] = /boundary="?([^"\r\n;]+)"?/i.exec(headers) ?? [];
-  if (boundary !== undefined) {
-    const between = body.split(`--${boundary}`).slice(1);
-    return between.flatMap((part) => partsOfMessage(part.replace(/^\r?\n/, ''), depth + 1));
+  /**
+   * Returns the decoded parts of a MIME message. If the message is not multipart, returns its only
+   * part.
+   */
+  #partsOfMessage(message: string, depth: number): readonly string[] {
+    if (depth > maxDepth) return [];
+    this.#spend(message);
+    const blank = /\r?\n\r?\n/.exec(message);
+    const head = message.slice(0, Math.min(blank?.index ?? message.length, maxHeader));
+    const body = blank === null ? '' : message.slice(blank.index + blank[0].length);
+    const headers = head.replace(/\r?\n[ \t]+/g, ' ');
+    const [, boundary] = /boundary="?([^"\r\n;]+)"?/i.exec(headers) ?? [];
+    if (boundary !== undefined) {
+      const between = body.split(`--${boundary}`).slice(1);
+      return between.flatMap((part) => this.#partsOfMessage(part.replace(/^\r?\n/, ''), depth + 1));
+    }
+    const text = decodeBody(body, headers);
+    const isConfig = /content-type:\s*text\/cloud-config(?![\w-])/i.test(headers);
+    return [isConfig && !text.startsWith('#cloud-config') ? `#cloud-config\n${text}` : text];
   }
-  const text = decodeBody(body, headers);
-  return [asConfig(text, /content-type:\s*text\/cloud-config(?![\w-])/i.test(headers))];
+
+  #spend(text: string): void {
+    this.#left -= text.length + charactersPerPart;
+    if (this.#left < 0)
+      throw userDataError('it has too many parts or levels of parts; combine some of them');
+  }
 }
 
 function decodeBody(body: string, headers: string): string {
   const [, encoding = ''] = /content-transfer-encoding:\s*([\w-]+)/i.exec(headers) ?? [];
   if (encoding.toLowerCase() === 'base64') return Buffer.from(body, 'base64').toString('utf8');
-  if (encoding.toLowerCase() !== 'quoted-printable') return body;
-  return body
-    .replace(/=\r?\n/g, '')
-    .replace(/=([0-9A-F]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return encoding.toLowerCase() === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
+}
+
+const equalsSign = 0x3d;
+
+/** Decodes quoted-printable text [RFC 2045 6.7]. */
+function decodeQuotedPrintable(body: string): string {
+  const encoded = Buffer.from(body.replace(/=\r?\n/g, ''));
+  const decoded = Buffer.alloc(encoded.length);
+  let end = 0;
+  for (let at = 0; at < encoded.length; at += 1) {
+    const byte = encoded[at] ?? 0;
+    const high = hexDigit(encoded[at + 1]);
+    const low = hexDigit(encoded[at + 2]);
+    const isEscape = byte === equalsSign && high !== -1 && low !== -1;
+    decoded[end] = isEscape ? 16 * high + low : byte;
+    end += 1;
+    if (isEscape) at += 2;
+  }
+  return decoded.toString('utf8', 0, end);
+}
+
+/** Returns the value of the ASCII code of a hexadecimal digit, or -1 for any other code. */
+function hexDigit(code = 0): number {
+  if (code >= 0x30 && code <= 0x39) return code - 0x30;
+  const lower = code | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }

@@ -42,6 +42,26 @@ const acceptanceWaitSeconds = 2;
  */
 const maxConfig = { values: 1000, characters: 65_536 } as const;
 
+/**
+ * Checks the parts of the user-data that a service has written. Called before a request waits for
+ * others of the same minion id, because the check of large texts takes some time.
+ * @throws BridgeError ERR_ENROLL_ARGS
+ */
+export function requireWritable({
+  config,
+  grains,
+  beside,
+  format = 'cloud-init',
+}: Pick<EnrolRequest, 'beside' | 'config' | 'format' | 'grains'>): void {
+  if (isLargerThan([config, grains], maxConfig)) {
+    throw new BridgeError(
+      'ERR_ENROLL_ARGS',
+      `\`config\` and \`grains\` contain more than ${maxConfig.values} values or ${maxConfig.characters} characters; configure the minion by states instead`,
+    );
+  }
+  if (beside !== undefined) requireMergeable(beside, format);
+}
+
 export class UserDataWriter {
   readonly #address: BridgeAddress;
   readonly #server: ClaimServer | undefined;
@@ -64,21 +84,14 @@ export class UserDataWriter {
   }
 
   /**
-   * Returns the user-data of a machine.
-   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS
+   * Returns the user-data of a machine. Call {@link requireWritable} first.
+   * @throws BridgeError ERR_ENROLL_OFF
    */
   write(
     request: EnrolRequest,
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
-    if (isLargerThan([request.config, request.grains], maxConfig)) {
-      throw new BridgeError(
-        'ERR_ENROLL_ARGS',
-        `\`config\` and \`grains\` contain more than ${maxConfig.values} values or ${maxConfig.characters} characters; configure the minion by states instead`,
-      );
-    }
-    if (beside !== undefined) requireMergeable(beside, format);
     if (format === 'none') return '';
     const { configDir = defaultConfigDir, agent = false, masters } = request;
     if (!agent && this.#server === undefined) {

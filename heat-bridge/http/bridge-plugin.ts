@@ -7,6 +7,7 @@ import { addressOwner, FairTable, TokenBuckets, writeJson } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
+import { writeAnswersInSteps } from './written-answers.ts';
 
 /** Options of the limit on invalid tokens. */
 interface RefusedTokenOptions {
@@ -86,7 +87,7 @@ export function createBridgePlugin(
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);
-      app.setReplySerializer((payload) => writeJson(payload));
+      writeAnswersInSteps(app, server);
       // Schemas of routes only document them. Handlers authenticate the caller before they validate
       // the body.
       app.setValidatorCompiler(() => () => true);

@@ -4,7 +4,6 @@
  */
 
 import { Readable } from 'node:stream';
-import { setImmediate as turn } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TObject, type TSchema } from 'typebox';
 import type { Subject } from '#acl';
@@ -16,7 +15,7 @@ import {
   type HttpServerContext,
   requireValid,
 } from '#master';
-import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
+import { LimitExceeded, TokenBuckets } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
@@ -24,6 +23,7 @@ import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
 import { requireRight, type TokenHolder, tokenHolderOf, withTokenHolder } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
+import { jsonInSteps } from './written-answers.ts';
 
 const strict = { additionalProperties: false };
 
@@ -172,18 +172,6 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     return api.remove(nameIn(request, key), of);
   });
   return owned;
-}
-
-/**
- * Yields a list as JSON. Each turn of the event loop writes one item, because items can be large.
- */
-async function* jsonInSteps(items: readonly unknown[]): AsyncGenerator<string, void, void> {
-  yield '[';
-  for (const [index, item] of items.entries()) {
-    yield `${index === 0 ? '' : ','}${writeJson(item)}`;
-    await turn();
-  }
-  yield ']';
 }
 
 /** Returns the name of a handle, stack or data space from the path of a request. */

@@ -41,6 +41,11 @@ interface MinionRunnerCall {
   readonly protocol: number;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
+  /**
+   * Throws if the policy no longer permits the call, or if the key of the minion is no longer
+   * accepted. Runners that wait call it again after each wait.
+   */
+  readonly requirePermission: () => void;
 }
 
 /**

@@ -78,7 +78,13 @@ export class PeerRunner {
     if (!isKeyCurrent()) return this.#refuse('not-accepted');
     const own = minionRunners.get(call.fun);
     if (own !== undefined) {
-      return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
+      const requirePermission = (): void => {
+        const { effect } = gate.decide({ subject, action: 'runner', resource });
+        if (effect === 'allow' && isKeyCurrent()) return;
+        throw new AuthorizationError('the minion may no longer call this runner');
+      };
+      const { arg, kwarg } = call;
+      return own({ minion: minionId, protocol, arg, kwarg, requirePermission });
     }
     if (!(await jobs.cache.addMark(minionId, mark))) return {};
     if (!isKeyCurrent()) return this.#refuse('not-accepted');

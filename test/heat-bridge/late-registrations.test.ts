@@ -285,3 +285,17 @@ test('an enrolment that waits is refused if its owner may no longer enrol', asyn
   await t.throwsAsync(created, denied);
   t.deepEqual(await bridge.enroll.list(), []);
 });
+
+test('the user-data of an enrolment is judged before the enrolment waits for its id', async (t) => {
+  const { bridge } = await startStage(t);
+  const request = { id: 'web-1', project: 'p1', beside: '#cloud-config\nsalt_minion: {}\n' };
+  let waited = 0;
+  const created = bridge.enroll.create(request, {
+    requirePermission: () => {
+      waited += 1;
+    },
+  });
+  await t.throwsAsync(created, { code: 'ERR_ENROLL_ARGS', message: /cannot merge/ });
+  t.is(waited, 0);
+  t.deepEqual(await bridge.enroll.list(), []);
+});

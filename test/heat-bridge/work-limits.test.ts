@@ -35,3 +35,15 @@ test('user-data that is large or deep is searched for the name, and not parsed',
   }
   t.notThrows(() => requireMergeable('#cloud-config\nx: {salt_minion: 1}\n', 'cloud-init'));
 });
+
+test('a message of very many parts is refused, and the text of a part is not parsed', (t) => {
+  const headers = 'Content-Type: multipart/mixed; boundary="a"\n\n';
+  const part = '--a\nContent-Type: text/plain\n\nx\n';
+  const tooMany = { code: 'ERR_ENROLL_ARGS', message: /too many parts/ };
+  t.notThrows(() => requireMergeable(`${headers}${part.repeat(200)}`, 'cloud-init'));
+  t.throws(() => requireMergeable(`${headers}${part.repeat(5_000)}`, 'cloud-init'), tooMany);
+  t.throws(() => requireMergeable(`${headers}${'--a'.repeat(80_000)}`, 'cloud-init'), tooMany);
+  // No parser of YAML accepts the last line.
+  const config = `#cloud-config\n# salt_minion\n${'- a\n'.repeat(4_050)}b: [\n`;
+  t.notThrows(() => requireMergeable(config, 'cloud-init'));
+});

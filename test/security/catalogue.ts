@@ -3851,4 +3851,42 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/secret-returns.test.ts: the names of the attributes of one role have a limited length',
     ],
   },
+  {
+    id: 'H-750',
+    threat: 'existing user-data of a machine is parsed in one long turn',
+    tests: [
+      callerWork('a message of very many parts is refused, and the text of a part is not parsed'),
+      'heat-bridge/late-registrations.test.ts: the user-data of an enrolment is judged before the enrolment waits for its id',
+    ],
+  },
+  {
+    id: 'H-751',
+    threat: 'an execution plan repeats a long parameter until the memory is exhausted',
+    tests: [
+      'heat-bridge/murano/waiting-plans.test.ts: an execution plan that repeats a long parameter very often is refused',
+    ],
+  },
+  {
+    id: 'H-752',
+    threat: 'a data space lists so many minions or readers that one turn lasts long',
+    tests: [guestData('a space has a limited number of minions, and of attributes of all roles')],
+  },
+  {
+    id: 'H-753',
+    threat: 'a large answer of the bridge is written in one long turn, or fills the memory',
+    tests: [
+      'heat-bridge/written-answers.test.ts: a large response is written in steps, with the same text',
+      'heat-bridge/written-answers.test.ts: a list with large items is sent in small pieces',
+      'heat-bridge/written-answers.test.ts: the bytes of large responses are counted until they are sent',
+    ],
+  },
+  {
+    id: 'H-754',
+    threat: 'a guest that waits reads or writes a value although its rule has ended',
+    tests: [
+      guestData('a guest that waits is refused if its rule ends'),
+      guestData(`the rule of a guest that waits is judged again over \${path}`),
+      'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
+    ],
+  },
 ];

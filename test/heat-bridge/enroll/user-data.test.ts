@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { EnrolRequest } from '#heat-bridge';
 import { renderMultipart } from '#heat-bridge/enroll/mime-multipart.ts';
-import { UserDataWriter } from '#heat-bridge/enroll/user-data.ts';
+import { requireWritable, UserDataWriter } from '#heat-bridge/enroll/user-data.ts';
 import { tries } from '../../helpers/effort.ts';
 import { testWhere } from '../../helpers/needs.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -32,6 +32,7 @@ const ticket = 'sbt1.AAAA.BBBB';
 function write(more: Partial<EnrolRequest> = {}): string {
   const request: EnrolRequest = { id: 'web-1', project: 'p', ...more };
   const pair = request.by === 'keys' ? keys : undefined;
+  requireWritable(request);
   return writer.write(request, { ticket, keys: pair });
 }
 
@@ -197,8 +198,17 @@ for (const [what, beside] of [
     'an archive',
     '#cloud-config-archive\n- type: text/cloud-config\n  content: "salt_minion: {}"\n',
   ],
+  ['a cloud-config with quoted text', `#cloud-config\n"salt_minion" : {}\n`],
+  ['a cloud-config with escaped text', '#cloud-config\na: 1\n"s\\u0061lt\\x5Fminion": {}\n'],
+  ['an indented cloud-config', '#cloud-config\n# a\n\n---\n  a: 1\n  salt_minion: {}\n'],
+  ['a cloud-config with aliases', '#cloud-config\na: &a salt_minion\n*a : {}\n'],
+  ['a cloud-config that merges maps', '#cloud-config\na: &a {salt_minion: {}}\n<<: *a\n'],
   ['a patch', '#cloud-config-jsonp\n[{"op": "add", "path": "/salt_minion", "value": {}}]'],
   ['a message', messageWithOurs],
+  [
+    'a quoted-printable part',
+    'Content-Type: text/cloud-config\nContent-Transfer-Encoding: quoted-printable\n\nsalt_=\n=6Dinion: =7B}\n',
+  ],
   [
     'a message in a message',
     renderMultipart([{ type: 'text/plain', name: 'c', content: '' }], messageWithOurs),
@@ -215,7 +225,10 @@ for (const [what, beside] of [
 test('user-data that only mentions salt_minion is merged, and data that is not text is refused', (t) => {
   const config =
     '#cloud-config\nwrite_files: [{path: /a, content: "salt_minion: x"}]\n# salt_minion: y\n';
-  for (const beside of [config, '#!/bin/sh\necho salt_minion: x\n']) {
+  const several =
+    '#cloud-config\n---\nruncmd:\n- echo salt_minion: "\\x41"\n- [ls,\n  a\n]\n"b c": |\n  salt_minion: x\n';
+  const json = '#cloud-config\n{"write_files": [{"path": "/a", "content": "gr\\u00fc\\u00df\\n"}]}';
+  for (const beside of [config, several, json, '#!/bin/sh\necho salt_minion: x\n']) {
     t.is(readParts(write({ beside }))[0]?.[1], beside);
   }
   t.throws(() => write({ beside: '\x1f\ufffd\b\0' }), { message: /not text/ });

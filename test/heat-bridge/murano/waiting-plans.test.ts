@@ -18,7 +18,11 @@ const plan = {
 
 function createCatalog(): MuranoCatalog {
   const commands = new Catalog([
-    { name: 'demo.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+    {
+      ...{ name: 'demo.go', description: 'x', function: 'site.go', reviewed: 'made for this test' },
+      parameters: { type: 'object', properties: { text: { type: 'string' } } },
+      arguments: { text: { parameter: 'text' } },
+    },
   ]);
   return new MuranoCatalog(
     [
@@ -26,6 +30,7 @@ function createCatalog(): MuranoCatalog {
         ...{ name: 'demo.entry', description: 'x', command: 'demo.go' },
         type: 'Application',
         entry_point: 'go.sh',
+        argument: 'text',
       },
     ],
     commands,
@@ -108,6 +113,26 @@ test('an execution plan with many values is refused, and read in steps', async (
   });
   t.true(sizes.length > 5 && sizes.every((values) => values <= 1000));
   t.deepEqual(started, []);
+});
+
+test('an execution plan that repeats a long parameter very often is refused', async (t) => {
+  const given: unknown[] = [];
+  const check: MuranoDeps['commands']['check'] = async (_name, { params }) => {
+    given.push(params);
+    throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits it');
+  };
+  const murano = open({ check, run: async () => t.fail() });
+  const send = (count: number, length: number): ReturnType<typeof murano.execute> => {
+    const Body = `return go('${'{0}'.repeat(count)}'.format(args.a))`;
+    const Parameters = { a: 'x'.repeat(length) };
+    return murano.execute('web1', requestOf('owner', { Body, Parameters }));
+  };
+  const refused = await send(1_365, 390_000);
+  t.is(refused.ErrorCode, 2);
+  t.regex(JSON.stringify(refused), /would have 532350000 characters, more than 65536/);
+  t.deepEqual(given, []);
+  await send(1_024, 64);
+  t.like(given, [{ text: 'x'.repeat(65_536) }]);
 });
 
 test('a caller without rights on a guest does not wait for its execution plans', async (t) => {

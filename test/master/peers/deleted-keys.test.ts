@@ -8,6 +8,7 @@ import {
   type MasterFunction,
   masterServices,
 } from '#master';
+import type { MinionRunners } from '#master/api/extensions.ts';
 import type { WireMap } from '#minion-protocol';
 import { PeerRunner } from '#salt/peers/peer-runner.ts';
 import { createMemoryStore } from '#store';
@@ -142,9 +143,15 @@ test('a runner of a minion starts no job after the key was deleted', async (t) =
   await t.throwsAsync(first, { code: 'ERR_DENIED' });
 });
 
-test('a runner of an extension does not run if the key is deleted while its arguments are parsed', async (t) => {
-  const calls: string[] = [];
-  let isAccepted = true;
+/** Runs `probe.run` of an extension at the request of a minion. */
+type RunProbe = (isKeyCurrent: () => boolean) => Promise<unknown>;
+
+/** Starts a master, and returns a function that runs this runner at the request of a minion. */
+async function openRunner(
+  t: ExecutionContext,
+  run: MinionRunners[string],
+  onReading: () => void = () => {},
+): Promise<RunProbe> {
   const opened = Promise.withResolvers<PeerRunner>();
   const extension: MasterExtension = {
     name: 'probe',
@@ -153,12 +160,12 @@ test('a runner of an extension does not run if the key is deleted while its argu
       const { counters, log } = host.use(masterServices.context);
       const runner = new PeerRunner({
         ...{ runners, counters, log },
-        minionRunners: new Map([['probe.run', async ({ minion }) => calls.push(minion)]]),
+        minionRunners: new Map([['probe.run', run]]),
         jobs: host.use(masterServices.jobs),
         gate: host.use(masterServices.users).gate,
         reader: {
           readWords: async () => {
-            isAccepted = calls.length === 0;
+            onReading();
             return { arg: [], kwarg: {} };
           },
         },
@@ -169,13 +176,41 @@ test('a runner of an extension does not run if the key is deleted while its argu
   };
   await start(t, extension);
   const runner = await opened.promise;
-  const isKeyCurrent = (): boolean => isAccepted;
   const load = { fun: 'probe.run', arg: ['text'] };
-  const run = (): Promise<unknown> =>
+  return (isKeyCurrent) =>
     runner.run({ minionId: 'vecminion', load, isKeyCurrent, version: 3 }, undefined);
-  await run();
+}
+
+test('a runner of an extension does not run if the key is deleted while its arguments are parsed', async (t) => {
+  const calls: string[] = [];
+  let isAccepted = true;
+  const run = await openRunner(
+    t,
+    async ({ minion }) => calls.push(minion),
+    () => {
+      isAccepted = calls.length === 0;
+    },
+  );
+  await run(() => isAccepted);
   t.deepEqual(calls, ['vecminion']);
   // The key is deleted while the arguments of the second call are parsed.
-  await run();
+  await run(() => isAccepted);
   t.deepEqual(calls, ['vecminion']);
+});
+
+test('a runner of an extension that waits can find that the key was deleted', async (t) => {
+  let isAccepted = true;
+  const steps: string[] = [];
+  const run = await openRunner(t, async ({ requirePermission }) => {
+    requirePermission();
+    steps.push('started');
+    isAccepted = false;
+    requirePermission();
+    return steps.push('continued');
+  });
+  await t.throwsAsync(
+    run(() => isAccepted),
+    { code: 'ERR_DENIED' },
+  );
+  t.deepEqual(steps, ['started']);
 });
