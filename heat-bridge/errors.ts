@@ -80,7 +80,7 @@ export const bridgeErrors = {
     status: 400,
   },
   ERR_PLAN_UNKNOWN: {
-    meaning: 'The catalog has no plan with this name.',
+    meaning: 'The catalog has no plan with this name that the caller may run.',
     action: 'Use a name that `saltbridge bridge list` shows; names must match exactly.',
     status: 404,
   },

@@ -89,7 +89,14 @@ export async function callableCommands(
   host: ExtensionHost,
   asked: CommandCaller,
 ): Promise<(command: string) => boolean> {
-  const { subject, policy = () => host.policy() } = await identifyCaller(host, asked);
+  return mayCallBy(host, await identifyCaller(host, asked));
+}
+
+/** Returns a predicate on names of commands, as {@link callableCommands} does. */
+export function mayCallBy(
+  host: Pick<ExtensionHost, 'policy'>,
+  { subject, policy = () => host.policy() }: Pick<ResolvedCaller, 'subject' | 'policy'>,
+): (command: string) => boolean {
   return (command) => subject === undefined || mayCallCommand(subject, command, policy());
 }
 
@@ -200,6 +207,14 @@ export function requireWithin(
     name,
     'the target includes minions that the compound target `within` of the command does not match',
   );
+}
+
+/**
+ * Returns the error for a caller that no rule permits to run a command with the requested name. The
+ * command need not exist.
+ */
+export function deniedByName(): BridgeError {
+  return new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command with this name');
 }
 
 function commandDenied(name: string, reason: string): BridgeError {

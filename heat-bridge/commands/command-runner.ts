@@ -22,6 +22,8 @@ import {
   acquireCaller,
   actorOfCaller,
   authorizeCommand,
+  deniedByName,
+  mayCallBy,
   type ResolvedCaller,
   reachOfCaller,
 } from './callers.ts';
@@ -292,10 +294,12 @@ export class CommandRunner {
     releases: Releases,
   ): Promise<CommandCall> {
     const { host, catalog, service } = this.#options;
-    const command = catalog.get(name);
-    const parameters = command.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await acquireCaller(host, asked, this.#runs.places, releases);
+    // Callers without rights must not learn which commands and parameters exist.
+    if (!mayCallBy(host, caller)(name)) throw deniedByName();
+    const command = catalog.get(name);
+    const parameters = command.check(request.params ?? {});
     this.#runs.holdParameters(caller.name, parameters, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
     const addressed = await this.#minionsOf(caller, command, parameters, request.target);

@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand, type Subject } from '#acl';
 import { AuthorizationError, type ExtensionHost, type HttpServerContext } from '#master';
+import { deniedByName } from '../commands/callers.ts';
 import { BridgeError } from '../errors.ts';
 
 /** Subject of a token, and the policy that applies to it. */
@@ -56,8 +57,7 @@ function ownerOf(subject: Subject): string {
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireCommandRule(caller: HttpCaller, command: string): void {
-  if (caller.mayCall(command)) return;
-  throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command with this name');
+  if (!caller.mayCall(command)) throw deniedByName();
 }
 
 /**

@@ -258,12 +258,13 @@ export class PlanCatalog {
 
   /**
    * Returns the plan with this name.
+   * @param isShown - whether the caller may know that the plan exists. Default: it may
    * @throws BridgeError ERR_PLAN_UNKNOWN
    */
-  get(name: string): CompiledPlan {
+  get(name: string, isShown: (plan: CompiledPlan) => boolean = () => true): CompiledPlan {
     const found = this.#plans.get(name);
-    if (found !== undefined) return found;
-    const text = 'the catalog has no plan with this name';
+    if (found !== undefined && isShown(found)) return found;
+    const text = 'the catalog has no plan with this name that the caller may run';
     throw new BridgeError('ERR_PLAN_UNKNOWN', text);
   }
 }

@@ -6,7 +6,12 @@ import Type from 'typebox';
 import { type AuditEntry, actorOf, type ExtensionHost, type TargetBounds } from '#master';
 import { linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
-import { acquireCaller, type ResolvedCaller, requireWithin } from '../commands/callers.ts';
+import {
+  acquireCaller,
+  mayCallBy,
+  type ResolvedCaller,
+  requireWithin,
+} from '../commands/callers.ts';
 import type { CommandCaller } from '../commands/command-request.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
 import {
@@ -24,6 +29,7 @@ import { targetBoundsOfGroup } from './group-reach.ts';
 import type { CompiledPlan, PlanCatalog } from './plan-catalog.ts';
 import { PlanExecution } from './plan-execution.ts';
 import { type Groups, resolveGroups } from './plan-groups.ts';
+import { describePlan, mayRunPlan } from './plan-info.ts';
 import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-request.ts';
 import { PlanRun } from './plan-run.ts';
 import { stepParameters, stepReferences } from './step-parameters.ts';
@@ -184,10 +190,12 @@ export class PlanRunner {
   /** Determines the plan and the caller of a request. */
   async #resolve(name: string, request: PlanRequest, releases: Releases): Promise<PlanCall> {
     const { host, plans, service } = this.#options;
-    const plan = plans.get(name);
-    const parameters = plan.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await acquireCaller(host, asked, this.#runs.places, releases);
+    const mayCall = mayCallBy(host, caller);
+    // Callers without rights must not learn which plans and parameters exist.
+    const plan = plans.get(name, (it) => mayRunPlan(describePlan(it), mayCall));
+    const parameters = plan.check(request.params ?? {});
     this.#runs.holdParameters(caller.name, parameters, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
     const call = { plan, parameters, caller, request };

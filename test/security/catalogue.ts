@@ -3786,6 +3786,16 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-728',
+    threat:
+      'a caller without rights learns which commands, plans and parameters exist, or has tokens validated without a limit',
+    tests: [
+      'heat-bridge/hidden-catalog.test.ts: a caller without rights does not learn which commands and parameters exist',
+      'heat-bridge/hidden-catalog.test.ts: a caller without rights does not learn which plans and parameters exist',
+      'heat-bridge/hidden-catalog.test.ts: a call over HTTP with an invalid token does not reach the bridge',
+    ],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [

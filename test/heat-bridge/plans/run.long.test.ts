@@ -288,7 +288,7 @@ const refusals = [
     'another caller',
     'db.create-cluster',
     { ...request, caller: { kind: 'service', name: 'sahara' } },
-    'ERR_COMMAND_DENIED',
+    'ERR_PLAN_UNKNOWN',
   ],
   [
     'an unknown token',
@@ -384,7 +384,7 @@ test('a command that is not permitted refuses the whole plan before any step run
   const known = ['db.grant', 'db.status', 'db.follow', 'db.note'];
   for (const fun of [known, [...known.slice(1), 'db.revoke', 'db.unfollow']]) {
     const { bridge, seen } = await start(t, { rules: [may(fun)] });
-    await t.throwsAsync(bridge.plan('db.create-cluster', request), { code: 'ERR_COMMAND_DENIED' });
+    await t.throwsAsync(bridge.plan('db.create-cluster', request), { code: 'ERR_PLAN_UNKNOWN' });
     t.deepEqual(seen, []);
   }
 });
@@ -502,7 +502,7 @@ test('rights are checked again for a known key, and another caller gets no acces
   const other = { kind: 'service', name: 'sahara' } as const;
   await t.throwsAsync(bridge.plans.find(handle.id, other), { code: 'ERR_RUN_UNKNOWN' });
   await master.reload(resolveMasterConfig({ acl: acl([]) }));
-  await t.throwsAsync(bridge.plan('db.create-cluster', keyed), { code: 'ERR_COMMAND_DENIED' });
+  await t.throwsAsync(bridge.plan('db.create-cluster', keyed), { code: 'ERR_PLAN_UNKNOWN' });
 });
 
 test('a secret does not appear in any output or stored data of a plan', async (t) => {
@@ -565,5 +565,5 @@ test('the local socket runs, follows and cancels plans', async (t) => {
   t.is((await collect(bridge.stream('followPlan', { id }))).length, items.length);
   t.like(await bridge.call('cancelPlan', { id }), { status: 'succeeded' });
   const denied = bridge.stream('runPlan', { ...run, service: 'sahara' });
-  await t.throwsAsync(collect(denied), { code: 'ERR_COMMAND_DENIED' });
+  await t.throwsAsync(collect(denied), { code: 'ERR_PLAN_UNKNOWN' });
 });
