@@ -95,6 +95,8 @@ export function minionsOfPublications(
 /**
  * Returns a copy of the stored record with the minions of a further publication (a slice) of the
  * job. A minion that is already in the record is moved from its earlier publication to the new one.
+ * Ids without an accepted key that only the new publication names are not added, because a user may
+ * extend a job as often as it likes.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);
@@ -108,7 +110,6 @@ export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   return {
     ...kept,
     minions,
-    missing: [...new Set([...kept.missing, ...slice.missing])],
     tgt: minions,
     tgtType: 'list',
     ...(kept.publications === undefined ? {} : { publications }),

@@ -3796,6 +3796,11 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-729',
+    threat: 'a user extends a job with ever more names without a key, which no limit counts',
+    tests: ['master/jobs/publication-log.test.ts: a slice adds no ids without a key to the job'],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [

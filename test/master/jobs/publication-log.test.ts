@@ -70,12 +70,20 @@ test('a job is not sent if the log is closed and refuses it', async (t) => {
   t.throws(() => log.noteSending(log.next()), { code: 'ERR_MASTER_STOPPED' });
 });
 
-test('a slice removes its minions from those that never received the job', (t) => {
-  const record = (minions: string[], number: number) => ({
-    ...{ jid, fun: 'test.ping', arg: [], tgt: '*', tgtType: 'glob', user: 'u', missing: [] },
+function record(minions: string[], number: number, missing: string[] = []) {
+  return {
+    ...{ jid, fun: 'test.ping', arg: [], tgt: '*', tgtType: 'glob', user: 'u', missing },
     ...{ publishedAt: 0, selfMade: false, minions },
     publications: [{ process: 'p', number, minions: minions.length }],
-  });
+  };
+}
+
+test('a slice adds no ids without a key to the job', (t) => {
+  const job = withSlice(record(['a'], 1, ['x']), record(['b'], 2, ['y', 'z']));
+  t.deepEqual([job.minions, job.missing], [['a', 'b'], ['x']]);
+});
+
+test('a slice removes its minions from those that never received the job', (t) => {
   const both = withSlice(withSlice(record(['a', 'b'], 1), record(['c'], 2)), record(['b', 'd'], 3));
   t.deepEqual(both.minions, ['a', 'c', 'b', 'd']);
   t.deepEqual(
