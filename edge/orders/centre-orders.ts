@@ -3,11 +3,12 @@
  * sites report.
  */
 
-import { isAllowed, type Question, type UserSubject } from '#acl';
+import { isAllowed, isUnlimited, type Question, type UserSubject } from '#acl';
 import {
   AuthorizationError,
   actorOf,
   type ExtensionHost,
+  requireInert,
   type StateOperation,
   workBudgetOf,
 } from '#master';
@@ -192,7 +193,7 @@ export class CentreOrders {
    * @throws EdgeError ERR_SITE_UNKNOWN if a name matches no site, ERR_ORDER_INVALID if the order
    * cannot be sent
    * @throws AuthorizationError ERR_DENIED
-   * @throws MasterError ERR_BAD_TGT
+   * @throws MasterError ERR_ARGS, ERR_BAD_TGT
    * @throws WorkLimitExceeded
    * @throws LimitExceeded if too many orders wait for each of the sites. If only some sites have too
    * many, these sites get the state `refused`
@@ -201,6 +202,7 @@ export class CentreOrders {
     // Check the rights first, so that the facts of other sites cannot influence the result.
     const budget = workBudgetOf(by && { who: actorOf(by) });
     const named = await this.#sitesOf(wanted, by, work, budget);
+    this.#requireInert(by, work);
     const { sites, workOf, basis } = await this.#select(named, work, facts, budget);
     const name = by?.name ?? operator;
     const full = await this.#fullSites(sites, name, budget);
@@ -563,6 +565,16 @@ export class CentreOrders {
     budget.spend('the rights of an order', stepsOfDecision);
     const { effect, reason } = this.#host.decide(questionOf(subject, site, work));
     if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
+  }
+
+  /**
+   * Rejects a job of a user with limited rights if Salt would interpret its arguments. Each site
+   * checks this too, with its own policy.
+   * @throws MasterError ERR_ARGS
+   */
+  #requireInert(subject: UserSubject | undefined, work: OrderWork): void {
+    if (subject === undefined || work.kind !== 'job') return;
+    if (!isUnlimited(subject, this.#host.policy(), 'command')) requireInert(work);
   }
 
   /**

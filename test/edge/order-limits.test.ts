@@ -2,13 +2,16 @@
 
 import test from 'ava';
 import Type from 'typebox';
+import type { UserSubject } from '#acl';
 import type { OrderInfo } from '#edge';
-import { CentreOrders } from '#edge/orders/centre-orders.ts';
+import { CentreOrders, type OrderRequest } from '#edge/orders/centre-orders.ts';
 import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
 import { WaitingOrders } from '#edge/orders/waiting-orders.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger } from '#master';
+import type { WireMap } from '#minion-protocol';
 import { defineRow } from '#store';
+import { policyOf } from '../helpers/policies.ts';
 import { memoryRows } from './bundles/tuf-stage.ts';
 
 test('results of sites have limits, and are stored only in a final state', async (t) => {
@@ -51,16 +54,21 @@ test('results of sites have limits, and are stored only in a final state', async
   }
 });
 
+function userOf(name: string): UserSubject {
+  return { kind: 'user', name, groups: [], eauth: 'file' };
+}
+
 /** Centre with the sites `north` and `south`, which are away. */
 function stage() {
   const clock = { now: 1_000_000 };
+  const policy = policyOf([]);
   let number = 0;
   const host = {
     now: () => clock.now,
     shared: { ...memoryRows(clock), follow: async () => {}, cluster: undefined },
     logger: createSilentLogger(),
     freshJid: async () => String(number++).padStart(20, '0'),
-    policy: () => {},
+    policy: () => policy,
     decide: () => ({ effect: 'allow' }),
   };
   const sites = { joined: ['north', 'south'], show: async () => ({}) };
@@ -77,7 +85,7 @@ function stage() {
       sites: wanted,
       work: { kind: 'job', tgt: '*', fun: 'test.ping' },
       validSeconds: 10,
-      by: { kind: 'user', name, groups: [], eauth: 'file' },
+      by: userOf(name),
     });
   const fill = async (name: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1) await issue(name, 'north');
@@ -138,6 +146,22 @@ test('orders of a revoked site end, and give their places back', async (t) => {
   const entry = { site: 'south', value: late, class: 'signal', kind: 'order' } as const;
   const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
   t.deepEqual(await orders.operationsOf({ ...entry, ...place }), []);
+});
+
+test('the centre rejects a job of a user whose arguments Salt would interpret', async (t) => {
+  const { orders, host } = stage();
+  const pillar = { x: '__slot__:salt:cmd.run(id)' };
+  const order = (
+    by: OrderRequest['by'],
+    kwarg: { readonly pillar: WireMap },
+  ): Promise<OrderInfo> => {
+    const work = { kind: 'job', tgt: '*', fun: 'state.apply', kwarg } as const;
+    return orders.issue({ sites: ['north'], work, validSeconds: 10, by });
+  };
+  await t.throwsAsync(order(userOf('fred'), { pillar }), { code: 'ERR_ARGS' });
+  t.deepEqual(await Array.fromAsync(host.shared.list(['orders'])), []);
+  t.is((await order(userOf('fred'), { pillar: {} })).counts.waiting, 1);
+  t.is((await order(undefined, { pillar })).counts.waiting, 1, 'the operator');
 });
 
 test('an order for a site that is revoked meanwhile does not wait', async (t) => {

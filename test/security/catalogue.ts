@@ -3889,4 +3889,12 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
     ],
   },
+  {
+    id: 'H-760',
+    threat: 'an order of a job with a slot runs functions that the rules of the site do not permit',
+    tests: [
+      'edge/order-rights.test.ts: a site refuses a job whose arguments Salt would interpret',
+      'edge/order-limits.test.ts: the centre rejects a job of a user whose arguments Salt would interpret',
+    ],
+  },
 ];
