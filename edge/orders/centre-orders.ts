@@ -12,7 +12,8 @@ import {
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import type { WireValue } from '#minion-protocol';
+import { compileSchema, LimitExceeded, tryParseJson, type WorkBudget } from '#runtime';
 import { retryConflicts, writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
@@ -106,6 +107,9 @@ const operator = 'operator';
 const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
+
+/** Maximum length of the ticket in the result of an order, in characters. */
+const { perOwner: maxTicketLength = 0 } = edgeLimits.ticketCharacters;
 
 /** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
@@ -265,8 +269,8 @@ export class CentreOrders {
     const rows = await this.#siteRows(id);
     const sites = await Promise.all(
       [...rows].map(async ([site, { result, at, ticket }]) => ({
-        site,
         ...this.#presentResult(result, row),
+        site,
         at,
         ...(result.state === 'waiting' ? { notReachedSince: await this.#lastContact(site) } : {}),
         ...(ticket === undefined ? {} : { ticket: this.#unseal(ticket) }),
@@ -326,27 +330,44 @@ export class CentreOrders {
   /**
    * Returns the store operations for a result that a site reports. Only the first result of a site
    * has an effect.
+   * @throws EdgeError ERR_SITE_MESSAGE if the result or its ticket is invalid
    */
   async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
     const { id, result: text, ticket } = value;
-    if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) return [];
+    if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) {
+      throw new EdgeError('ERR_SITE_MESSAGE', 'the result of an order is malformed');
+    }
     const key = ['order-sites', id, site];
     const entry = await this.#host.shared.get(key);
     // Ignore results of orders that the centre has not sent to this site.
     if (entry === undefined) return [];
     const known = orderSiteRow.decode(entry);
     if (isFinal(known.result)) return [];
-    const result = tryParseResult(text);
-    if (result === undefined) return [];
+    const result = parseResult(id, text);
     const row: OrderSiteRow = {
       result,
       at: this.#host.now(),
-      ...(typeof ticket === 'string' ? { ticket: this.#seal(ticket) } : {}),
+      ...(ticket === undefined ? {} : { ticket: this.#seal(await this.#checkTicket(id, ticket)) }),
     };
     return [
       { op: 'put', key, value: orderSiteRow.encode(row) },
       { op: 'delete', key: ['order-queue', site, id] },
     ];
+  }
+
+  /**
+   * Returns the ticket in the result of an order.
+   * @throws EdgeError ERR_SITE_MESSAGE if it is too long, or the order is not an enrolment
+   */
+  async #checkTicket(id: string, ticket: WireValue): Promise<string> {
+    if (typeof ticket !== 'string' || ticket.length > maxTicketLength) {
+      const problem = `the ticket must be a text of at most ${maxTicketLength} characters`;
+      throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
+    }
+    const entry = await this.#host.shared.get(['orders', id]);
+    if (entry !== undefined && orderRow.decode(entry).work.kind === 'enrol') return ticket;
+    const problem = 'it has a ticket, but the order is not an enrolment';
+    throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
   }
 
   async #giveEach(site: string, caller: LinkCaller): Promise<void> {
@@ -698,12 +719,13 @@ function isFinal({ state }: OrderResult): boolean {
   return state !== 'waiting' && state !== 'running';
 }
 
-/** Decodes a result that a site reports. Returns `undefined` if it is malformed or not final. */
-function tryParseResult(text: string): OrderResult | undefined {
-  try {
-    const result: unknown = JSON.parse(text);
-    return resultCheck.Check(result) && isFinal(result) ? result : undefined;
-  } catch {
-    return undefined;
-  }
+/**
+ * Decodes a result that a site reports.
+ * @throws EdgeError ERR_SITE_MESSAGE if it is malformed or not final
+ */
+function parseResult(id: string, text: string): OrderResult {
+  const result = tryParseJson(text);
+  if (resultCheck.Check(result) && isFinal(result)) return result;
+  const problem = 'it is malformed or too large, or its state is not final';
+  throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
 }

@@ -14,6 +14,8 @@ import { defineRow } from '#store';
 import { policyOf } from '../helpers/policies.ts';
 import { memoryRows } from './bundles/tuf-stage.ts';
 
+const refusal = { code: 'ERR_SITE_MESSAGE' };
+
 test('results of sites have limits, and are stored only in a final state', async (t) => {
   const shared = memoryRows({ now: 0 });
   const [id, site] = ['20261127000000000000', 'north'];
@@ -24,9 +26,10 @@ test('results of sites have limits, and are stored only in a final state', async
   const orders = new CentreOrders({
     host: { shared, now: () => 1 },
   } as unknown as CentreContext);
-  const operations = async (changed: object): Promise<number> => {
+  const operations = async (changed: object, ticket?: string): Promise<number> => {
     const result = JSON.stringify({ ...noResults, state: 'failed', ...changed });
-    const entry = { site, value: { id, result }, class: 'signal', kind: 'order' } as const;
+    const value = { id, result, ...(ticket === undefined ? {} : { ticket }) };
+    const entry = { site, value, class: 'signal', kind: 'order' } as const;
     const found = await orders.operationsOf({
       ...entry,
       sequence: 1,
@@ -49,14 +52,56 @@ test('results of sites have limits, and are stored only in a final state', async
     { jids: names(1, 257) },
     { state: 'running' },
     { state: 'waiting' },
+    { site: 'south' },
+    { failures: [{ minion: 'web1', reason: '', more: [] }] },
   ]) {
-    t.is(await operations(refused), 0);
+    await t.throwsAsync(operations(refused), refusal);
   }
 });
 
 function userOf(name: string): UserSubject {
   return { kind: 'user', name, groups: [], eauth: 'file' };
 }
+
+test('a result has a ticket only if its order is an enrolment, and not a long one', async (t) => {
+  const { orders } = stage();
+  const by = userOf('fred');
+  const order = async (
+    work: OrderRequest['work'],
+  ): Promise<(ticket: string) => Promise<string>> => {
+    const { id } = await orders.issue({ sites: ['north'], work, validSeconds: 10, by });
+    return async (ticket) => {
+      const result = JSON.stringify({ ...noResults, state: 'done' });
+      const value = { id, result, ticket };
+      const entry = { site: 'north', value, class: 'signal', kind: 'order' } as const;
+      const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
+      const [stored] = await orders.operationsOf({ ...entry, ...place });
+      if (stored?.op !== 'put') throw new Error('nothing was stored');
+      const { key, value: bytes } = stored;
+      return orderSiteRow.decode({ key, value: bytes }).ticket ?? '';
+    };
+  };
+  const enrol = await order({ kind: 'enrol', minion: 'web1', project: 'p' });
+  const longest = 'x'.repeat(4096);
+  t.is(Buffer.from(await enrol(longest), 'base64').toString(), longest);
+  await t.throwsAsync(enrol(`${longest}x`), refusal);
+  const job = await order({ kind: 'job', tgt: '*', fun: 'test.ping' });
+  await t.throwsAsync(job('x'), refusal);
+});
+
+test('a stored result cannot replace the name of its site', async (t) => {
+  const { orders, issue, host } = stage();
+  const { id } = await issue('fred', 'north');
+  // Earlier versions stored all fields that a site had reported.
+  const result = { ...noResults, state: 'done' as const, site: 'south' };
+  const value = orderSiteRow.encode({ result, at: 0 });
+  await host.shared.write([{ op: 'put', key: ['order-sites', id, 'north'], value }]);
+  const { sites } = await orders.show(id);
+  t.deepEqual(
+    sites.map((it) => [it.site, it.state]),
+    [['north', 'done']],
+  );
+});
 
 /** Centre with the sites `north` and `south`, which are away. */
 function stage() {

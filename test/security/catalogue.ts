@@ -3897,4 +3897,14 @@ export const catalogue: readonly Threat[] = [
       'edge/order-limits.test.ts: the centre rejects a job of a user whose arguments Salt would interpret',
     ],
   },
+  {
+    id: 'H-761',
+    threat:
+      'the result of an order is shown for another site, or has fields or a ticket of any size',
+    tests: [
+      'edge/order-limits.test.ts: results of sites have limits, and are stored only in a final state',
+      'edge/order-limits.test.ts: a result has a ticket only if its order is an enrolment, and not a long one',
+      'edge/order-limits.test.ts: a stored result cannot replace the name of its site',
+    ],
+  },
 ];
