@@ -3,7 +3,7 @@
  * sites report.
  */
 
-import { isAllowed, isUnlimited, type Question, type UserSubject } from '#acl';
+import { isAllowed, isUnlimited, type Question, rulesInForce, type UserSubject } from '#acl';
 import {
   AuthorizationError,
   actorOf,
@@ -51,8 +51,11 @@ export interface OrderRequest {
   readonly facts?: string | undefined;
   /** Time for which the order is valid, in seconds. */
   readonly validSeconds: number;
-  /** User who issues the order. `undefined`: the operator at the local socket. */
-  readonly by: UserSubject | undefined;
+  /**
+   * Returns the user who issues the order, with the current groups. Throws if the token of the user
+   * has ended. `undefined`: the operator at the local socket issues the order.
+   */
+  readonly by: (() => UserSubject) | undefined;
 }
 
 /** Order with the number of sites in each state. */
@@ -196,7 +199,7 @@ export class CentreOrders {
    * Issues an order to sites. Resolves when the order is stored.
    * @throws EdgeError ERR_SITE_UNKNOWN if a name matches no site, ERR_ORDER_INVALID if the order
    * cannot be sent
-   * @throws AuthorizationError ERR_DENIED
+   * @throws AuthorizationError ERR_DENIED; the error of `by` if the token has ended
    * @throws MasterError ERR_ARGS, ERR_BAD_TGT
    * @throws WorkLimitExceeded
    * @throws LimitExceeded if too many orders wait for each of the sites. If only some sites have too
@@ -204,13 +207,23 @@ export class CentreOrders {
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
     // Check the rights first, so that the facts of other sites cannot influence the result.
-    const budget = workBudgetOf(by && { who: actorOf(by) });
-    const named = await this.#sitesOf(wanted, by, work, budget);
-    this.#requireInert(by, work);
+    const user = by?.();
+    const rights = this.#rightsOf(user);
+    const budget = workBudgetOf(user && { who: actorOf(user) });
+    const named = await this.#sitesOf(wanted, user, work, budget);
+    this.#requireInert(user, work);
     const { sites, workOf, basis } = await this.#select(named, work, facts, budget);
-    const name = by?.name ?? operator;
+    const name = user?.name ?? operator;
     const full = await this.#fullSites(sites, name, budget);
     const id = await this.#host.freshJid();
+    // The token may have ended meanwhile, or the rights may have changed. Each decision counts
+    // towards the rate limit of its rule, so equal rights are not judged twice.
+    const userNow = by?.();
+    const rightsNow = this.#rightsOf(userNow);
+    if (rights.some((each, index) => each !== rightsNow[index])) {
+      for (const site of sites) this.#requireRight(userNow, site, work, budget);
+      this.#requireInert(userNow, work);
+    }
     const issuedAt = this.#host.now();
     const row = {
       by: name,
@@ -219,7 +232,7 @@ export class CentreOrders {
       validUntil: issuedAt + validSeconds * 1000,
       ...(basis === undefined ? {} : { basis }),
     };
-    const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
+    const issuer = { name: row.by, groups: [...(userNow?.groups ?? [])] };
     const queued = sites.flatMap((site) => {
       const { validUntil } = row;
       if (full.has(site)) return [this.#refusalOperation(id, site)];
@@ -586,6 +599,16 @@ export class CentreOrders {
     budget.spend('the rights of an order', stepsOfDecision);
     const { effect, reason } = this.#host.decide(questionOf(subject, site, work));
     if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
+  }
+
+  /**
+   * Returns what the rights of a user to issue orders depend on: the user, the policy, and how many
+   * of its rules have not expired.
+   */
+  #rightsOf(subject: UserSubject | undefined): readonly unknown[] {
+    if (subject === undefined) return [];
+    const policy = this.#host.policy();
+    return [subject, policy, rulesInForce(subject, policy, 'command').length];
   }
 
   /**

@@ -65,7 +65,7 @@ function userOf(name: string): UserSubject {
 
 test('a result has a ticket only if its order is an enrolment, and not a long one', async (t) => {
   const { orders } = stage();
-  const by = userOf('fred');
+  const by = () => userOf('fred');
   const order = async (
     work: OrderRequest['work'],
   ): Promise<(ticket: string) => Promise<string>> => {
@@ -130,7 +130,7 @@ function stage() {
       sites: wanted,
       work: { kind: 'job', tgt: '*', fun: 'test.ping' },
       validSeconds: 10,
-      by: userOf(name),
+      by: () => userOf(name),
     });
   const fill = async (name: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1) await issue(name, 'north');
@@ -203,9 +203,12 @@ test('the centre rejects a job of a user whose arguments Salt would interpret', 
     const work = { kind: 'job', tgt: '*', fun: 'state.apply', kwarg } as const;
     return orders.issue({ sites: ['north'], work, validSeconds: 10, by });
   };
-  await t.throwsAsync(order(userOf('fred'), { pillar }), { code: 'ERR_ARGS' });
+  await t.throwsAsync(
+    order(() => userOf('fred'), { pillar }),
+    { code: 'ERR_ARGS' },
+  );
   t.deepEqual(await Array.fromAsync(host.shared.list(['orders'])), []);
-  t.is((await order(userOf('fred'), { pillar: {} })).counts.waiting, 1);
+  t.is((await order(() => userOf('fred'), { pillar: {} })).counts.waiting, 1);
   t.is((await order(undefined, { pillar })).counts.waiting, 1, 'the operator');
 });
 

@@ -3907,4 +3907,12 @@ export const catalogue: readonly Threat[] = [
       'edge/order-limits.test.ts: a stored result cannot replace the name of its site',
     ],
   },
+  {
+    id: 'H-762',
+    threat: 'an order is issued although the right of its user ended while it waited',
+    tests: [
+      'edge/late-orders.test.ts: an order that waits is judged again if its rights change',
+      'edge/late-orders.test.ts: the token of an order is watched until the order is stored',
+    ],
+  },
 ];
