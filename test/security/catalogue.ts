@@ -3915,4 +3915,11 @@ export const catalogue: readonly Threat[] = [
       'edge/late-orders.test.ts: the token of an order is watched until the order is stored',
     ],
   },
+  {
+    id: 'H-763',
+    threat: 'a request for the pillars of one site reads the reports of all sites',
+    tests: [
+      'edge/centre-inputs.test.ts: the report of one site is read without the reports of other sites',
+    ],
+  },
 ];
