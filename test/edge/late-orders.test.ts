@@ -29,7 +29,7 @@ async function issueWhile(change: (rights: Rights) => void): Promise<{
   /** Names of the users and groups in stored orders. */
   readonly stored: readonly string[];
   readonly decisions: number;
-  /** How often the token was released before the order was stored, and until the call ended. */
+  /** Number of releases of the token before the order was stored, and until the call ended. */
   readonly stops: readonly number[];
 }> {
   const rights: Rights = {
