@@ -106,6 +106,13 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The order is refused for this site. If all its sites are full, it is rejected.',
     code: 'ERR_LIMIT',
   },
+  ticketCharacters: {
+    unit: 'characters of the ticket in the result of an order',
+    owner: 'site',
+    perOwner: 4096,
+    effect: 'The result is refused. The order keeps its state.',
+    code: 'ERR_SITE_MESSAGE',
+  },
   minions: {
     unit: 'minions of a site',
     owner: 'connection',

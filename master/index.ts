@@ -238,6 +238,7 @@ export {
   AuthorizationError,
   hasFullRights,
   lintConfiguredPolicy,
+  requireInert,
   requireValid,
   type TargetBounds,
   TokenWatch,

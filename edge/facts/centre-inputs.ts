@@ -6,7 +6,7 @@
 import Type from 'typebox';
 import type { ExtensionHost, StateOperation } from '#master';
 import { packLocal } from '#minion-protocol';
-import { Bytes, defineRow } from '#store';
+import { Bytes, defineRow, type Entry } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { LogEntry, LogIngest } from '../log/log.ts';
 import { decodeValue } from '../log/log-codec.ts';
@@ -68,11 +68,10 @@ export class CentreInputs {
    * their totals.
    */
   async list(site?: string): Promise<InputsOfSites> {
-    const { host, joined } = this.#options;
+    const { joined } = this.#options;
     const sites: SiteInputsReport[] = [];
-    for await (const { key, value } of host.shared.list(prefix)) {
-      const name = key.at(-1) ?? '';
-      if (site === undefined || name === site) sites.push(readReport(name, { key, value }));
+    for await (const { key, value } of this.#entriesOf(site)) {
+      sites.push(readReport(key.at(-1) ?? '', { key, value }));
     }
     const known = new Set(sites.map((it) => it.site));
     const asked = site === undefined ? joined() : [site];
@@ -82,6 +81,14 @@ export class CentreInputs {
   /** Deletes the report of a site that was revoked or has left. */
   async forget(site: string): Promise<void> {
     await this.#options.host.shared.write([{ op: 'delete', key: [...prefix, site] }]);
+  }
+
+  /** Yields the row of a site, or the rows of all sites if `site` is absent. */
+  async *#entriesOf(site: string | undefined): AsyncGenerator<Entry, void, void> {
+    const { shared } = this.#options.host;
+    if (site === undefined) return yield* shared.list(prefix);
+    const entry = await shared.get([...prefix, site]);
+    if (entry !== undefined) yield entry;
   }
 
   #store({ site, value, at }: LogEntry): readonly StateOperation[] {

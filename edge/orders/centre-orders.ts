@@ -3,15 +3,17 @@
  * sites report.
  */
 
-import { isAllowed, type Question, type UserSubject } from '#acl';
+import { isAllowed, isUnlimited, type Question, rulesInForce, type UserSubject } from '#acl';
 import {
   AuthorizationError,
   actorOf,
   type ExtensionHost,
+  requireInert,
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import type { WireValue } from '#minion-protocol';
+import { compileSchema, LimitExceeded, tryParseJson, type WorkBudget } from '#runtime';
 import { retryConflicts, writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
@@ -49,8 +51,11 @@ export interface OrderRequest {
   readonly facts?: string | undefined;
   /** Time for which the order is valid, in seconds. */
   readonly validSeconds: number;
-  /** User who issues the order. `undefined`: the operator at the local socket. */
-  readonly by: UserSubject | undefined;
+  /**
+   * Returns the user who issues the order, with the current groups. Throws if the token of the user
+   * has ended. `undefined`: the operator at the local socket issues the order.
+   */
+  readonly by: (() => UserSubject) | undefined;
 }
 
 /** Order with the number of sites in each state. */
@@ -105,6 +110,9 @@ const operator = 'operator';
 const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
+
+/** Maximum length of the ticket in the result of an order, in characters. */
+const { perOwner: maxTicketLength = 0 } = edgeLimits.ticketCharacters;
 
 /** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
@@ -191,20 +199,31 @@ export class CentreOrders {
    * Issues an order to sites. Resolves when the order is stored.
    * @throws EdgeError ERR_SITE_UNKNOWN if a name matches no site, ERR_ORDER_INVALID if the order
    * cannot be sent
-   * @throws AuthorizationError ERR_DENIED
-   * @throws MasterError ERR_BAD_TGT
+   * @throws AuthorizationError ERR_DENIED; the error of `by` if the token has ended
+   * @throws MasterError ERR_ARGS, ERR_BAD_TGT
    * @throws WorkLimitExceeded
    * @throws LimitExceeded if too many orders wait for each of the sites. If only some sites have too
    * many, these sites get the state `refused`
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
     // Check the rights first, so that the facts of other sites cannot influence the result.
-    const budget = workBudgetOf(by && { who: actorOf(by) });
-    const named = await this.#sitesOf(wanted, by, work, budget);
+    const user = by?.();
+    const rights = this.#rightsOf(user);
+    const budget = workBudgetOf(user && { who: actorOf(user) });
+    const named = await this.#sitesOf(wanted, user, work, budget);
+    this.#requireInert(user, work);
     const { sites, workOf, basis } = await this.#select(named, work, facts, budget);
-    const name = by?.name ?? operator;
+    const name = user?.name ?? operator;
     const full = await this.#fullSites(sites, name, budget);
     const id = await this.#host.freshJid();
+    // The token may have ended meanwhile, or the rights may have changed. Each decision counts
+    // towards the rate limit of its rule, so equal rights are not judged twice.
+    const userNow = by?.();
+    const rightsNow = this.#rightsOf(userNow);
+    if (rights.some((each, index) => each !== rightsNow[index])) {
+      for (const site of sites) this.#requireRight(userNow, site, work, budget);
+      this.#requireInert(userNow, work);
+    }
     const issuedAt = this.#host.now();
     const row = {
       by: name,
@@ -213,7 +232,7 @@ export class CentreOrders {
       validUntil: issuedAt + validSeconds * 1000,
       ...(basis === undefined ? {} : { basis }),
     };
-    const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
+    const issuer = { name: row.by, groups: [...(userNow?.groups ?? [])] };
     const queued = sites.flatMap((site) => {
       const { validUntil } = row;
       if (full.has(site)) return [this.#refusalOperation(id, site)];
@@ -263,8 +282,8 @@ export class CentreOrders {
     const rows = await this.#siteRows(id);
     const sites = await Promise.all(
       [...rows].map(async ([site, { result, at, ticket }]) => ({
-        site,
         ...this.#presentResult(result, row),
+        site,
         at,
         ...(result.state === 'waiting' ? { notReachedSince: await this.#lastContact(site) } : {}),
         ...(ticket === undefined ? {} : { ticket: this.#unseal(ticket) }),
@@ -324,27 +343,44 @@ export class CentreOrders {
   /**
    * Returns the store operations for a result that a site reports. Only the first result of a site
    * has an effect.
+   * @throws EdgeError ERR_SITE_MESSAGE if the result or its ticket is invalid
    */
   async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
     const { id, result: text, ticket } = value;
-    if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) return [];
+    if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) {
+      throw new EdgeError('ERR_SITE_MESSAGE', 'the result of an order is malformed');
+    }
     const key = ['order-sites', id, site];
     const entry = await this.#host.shared.get(key);
     // Ignore results of orders that the centre has not sent to this site.
     if (entry === undefined) return [];
     const known = orderSiteRow.decode(entry);
     if (isFinal(known.result)) return [];
-    const result = tryParseResult(text);
-    if (result === undefined) return [];
+    const result = parseResult(id, text);
     const row: OrderSiteRow = {
       result,
       at: this.#host.now(),
-      ...(typeof ticket === 'string' ? { ticket: this.#seal(ticket) } : {}),
+      ...(ticket === undefined ? {} : { ticket: this.#seal(await this.#checkTicket(id, ticket)) }),
     };
     return [
       { op: 'put', key, value: orderSiteRow.encode(row) },
       { op: 'delete', key: ['order-queue', site, id] },
     ];
+  }
+
+  /**
+   * Returns the ticket in the result of an order.
+   * @throws EdgeError ERR_SITE_MESSAGE if it is too long, or the order is not an enrolment
+   */
+  async #checkTicket(id: string, ticket: WireValue): Promise<string> {
+    if (typeof ticket !== 'string' || ticket.length > maxTicketLength) {
+      const problem = `the ticket must be a text of at most ${maxTicketLength} characters`;
+      throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
+    }
+    const entry = await this.#host.shared.get(['orders', id]);
+    if (entry !== undefined && orderRow.decode(entry).work.kind === 'enrol') return ticket;
+    const problem = 'it has a ticket, but the order is not an enrolment';
+    throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
   }
 
   async #giveEach(site: string, caller: LinkCaller): Promise<void> {
@@ -566,6 +602,26 @@ export class CentreOrders {
   }
 
   /**
+   * Returns what the rights of a user to issue orders depend on: the user, the policy, and how many
+   * of its rules have not expired.
+   */
+  #rightsOf(subject: UserSubject | undefined): readonly unknown[] {
+    if (subject === undefined) return [];
+    const policy = this.#host.policy();
+    return [subject, policy, rulesInForce(subject, policy, 'command').length];
+  }
+
+  /**
+   * Rejects a job of a user with limited rights if Salt would interpret its arguments. Each site
+   * checks this too, with its own policy.
+   * @throws MasterError ERR_ARGS
+   */
+  #requireInert(subject: UserSubject | undefined, work: OrderWork): void {
+    if (subject === undefined || work.kind !== 'job') return;
+    if (!isUnlimited(subject, this.#host.policy(), 'command')) requireInert(work);
+  }
+
+  /**
    * Returns the sites for which too many orders wait, so that a user may not add one. Orders whose
    * validity has ended do not count.
    * @throws LimitExceeded if this applies to all given sites
@@ -686,12 +742,13 @@ function isFinal({ state }: OrderResult): boolean {
   return state !== 'waiting' && state !== 'running';
 }
 
-/** Decodes a result that a site reports. Returns `undefined` if it is malformed or not final. */
-function tryParseResult(text: string): OrderResult | undefined {
-  try {
-    const result: unknown = JSON.parse(text);
-    return resultCheck.Check(result) && isFinal(result) ? result : undefined;
-  } catch {
-    return undefined;
-  }
+/**
+ * Decodes a result that a site reports.
+ * @throws EdgeError ERR_SITE_MESSAGE if it is malformed or not final
+ */
+function parseResult(id: string, text: string): OrderResult {
+  const result = tryParseJson(text);
+  if (resultCheck.Check(result) && isFinal(result)) return result;
+  const problem = 'it is malformed or too large, or its state is not final';
+  throw new EdgeError('ERR_SITE_MESSAGE', `result of the order ${id}: ${problem}`);
 }

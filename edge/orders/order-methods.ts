@@ -1,15 +1,15 @@
 /** RPC methods of the centre about orders: `site.order`, `site.orders`, `site.result`, `site.tail`. */
 
 import Type from 'typebox';
-import type { UserSubject } from '#acl';
 import {
   AuthorizationError,
   type ExtensionHost,
   extensionMethod,
   extensionStream,
   type RpcTable,
+  requireValid,
 } from '#master';
-import type { CentreOrders, OrderReport } from './centre-orders.ts';
+import type { CentreOrders, OrderReport, OrderRequest } from './centre-orders.ts';
 import { OrderWorkSchema } from './order.ts';
 
 const strict = { additionalProperties: false };
@@ -22,7 +22,10 @@ const usualSeconds = 86_400;
 /** Maximum validity of an order, in seconds: 90 days. */
 const maxSeconds = 7_776_000;
 
-export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTable {
+export function orderMethods(
+  orders: Pick<CentreOrders, 'issue' | 'list' | 'onChange' | 'show'>,
+  host: Pick<ExtensionHost, 'holdToken'>,
+): RpcTable {
   return {
     order: extensionMethod({
       access: 'user',
@@ -37,7 +40,7 @@ export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTabl
         strict,
       ),
       call: async (_api, { token, validSeconds = usualSeconds, ...request }) =>
-        orders.issue({ ...request, validSeconds, by: await issuerOf(host, token) }),
+        withIssuer(host, token, (by) => orders.issue({ ...request, validSeconds, by })),
       audit: {
         action: 'site.order',
         done: ({ sites, work }) => ({ what: work.kind, on: sites }),
@@ -63,25 +66,34 @@ export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTabl
 }
 
 /**
- * Returns the user that a token belongs to, or `undefined` for the operator if there is no token.
- * @throws AuthorizationError ERR_DENIED if the token does not belong to a user
+ * Calls `work` with a function that returns the user that a token belongs to, or with `undefined`
+ * for the operator if there is no token. The groups of the user are kept current until `work` ends.
+ * The function throws if the token has ended, or does not belong to a user.
+ * @throws AuthenticationError, and the errors of `work`
  */
-async function issuerOf(
-  host: ExtensionHost,
+async function withIssuer<T>(
+  host: Pick<ExtensionHost, 'holdToken'>,
   token: string | undefined,
-): Promise<UserSubject | undefined> {
-  if (token === undefined) return undefined;
+  work: (by: OrderRequest['by']) => Promise<T>,
+): Promise<T> {
+  if (token === undefined) return work(undefined);
   const holder = await host.holdToken(token);
-  holder.stop();
-  if (holder.subject.kind === 'user') return holder.subject;
-  throw new AuthorizationError(
-    'the token does not belong to a user; only users can issue orders to sites',
-  );
+  try {
+    return await work(() => {
+      requireValid(holder);
+      if (holder.subject.kind === 'user') return holder.subject;
+      throw new AuthorizationError(
+        'the token does not belong to a user; only users can issue orders to sites',
+      );
+    });
+  } finally {
+    holder.stop();
+  }
 }
 
 /** Yields the order now and after each change, until its state at every site is final. */
 async function* follow(
-  orders: CentreOrders,
+  orders: Pick<CentreOrders, 'onChange' | 'show'>,
   id: string,
   signal: AbortSignal,
 ): AsyncGenerator<OrderReport, void, void> {

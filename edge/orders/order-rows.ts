@@ -27,34 +27,51 @@ const Names = Type.Unsafe<readonly string[]>(
   Type.Array(Type.String({ maxLength: maxNameLength }), { maxItems: maxListed }),
 );
 
-/** Schema of the result of an order at a site. */
-export const OrderResultSchema = Type.Object({
-  state: Type.Enum([...orderStates]),
-  /** Reason why the order is in the state `refused` or `failed`. */
-  reason: Type.Optional(Type.String({ maxLength: 4096 })),
-  /**
-   * Number of minions that succeeded. The property `failed` counts the minions that failed, and
-   * `silent` the minions that did not return.
-   */
-  succeeded: Count,
-  failed: Count,
-  silent: Count,
-  /**
-   * Number of minions that the target names but that received no job. The site does not know them,
-   * or the caller lacks a right.
-   */
-  unaddressed: Count,
-  unaddressedNames: Names,
-  /** Minions that did not succeed, with the reason. */
-  failures: Type.Array(
-    Type.Object({
-      minion: Type.String({ maxLength: maxNameLength }),
-      reason: Type.String({ maxLength: 200 }),
-    }),
-    { maxItems: maxListed },
-  ),
-  jids: Names,
-});
+/**
+ * Returns the schema of the result of an order at a site.
+ * @param options - options of the result and of each of its failures
+ */
+function resultSchema(options: { readonly additionalProperties: boolean }) {
+  return Type.Object(
+    {
+      state: Type.Enum([...orderStates]),
+      /** Reason why the order is in the state `refused` or `failed`. */
+      reason: Type.Optional(Type.String({ maxLength: 4096 })),
+      /**
+       * Number of minions that succeeded. The property `failed` counts the minions that failed, and
+       * `silent` the minions that did not return.
+       */
+      succeeded: Count,
+      failed: Count,
+      silent: Count,
+      /**
+       * Number of minions that the target names but that received no job. The site does not know them,
+       * or the caller lacks a right.
+       */
+      unaddressed: Count,
+      unaddressedNames: Names,
+      /** Minions that did not succeed, with the reason. */
+      failures: Type.Array(
+        Type.Object(
+          {
+            minion: Type.String({ maxLength: maxNameLength }),
+            reason: Type.String({ maxLength: 200 }),
+          },
+          options,
+        ),
+        { maxItems: maxListed },
+      ),
+      jids: Names,
+    },
+    options,
+  );
+}
+
+/** Schema of the result of an order, as a site reports it. */
+export const OrderResultSchema = resultSchema({ additionalProperties: false });
+
+/** Schema of a stored result. Earlier versions of the centre stored unknown fields too. */
+const StoredResult = resultSchema({ additionalProperties: true });
 
 /** Result of an order at a site. */
 export type OrderResult = Readonly<Static<typeof OrderResultSchema>>;
@@ -98,7 +115,7 @@ export type OrderRow = RowOf<typeof orderRow>;
 export const orderSiteRow = defineRow({
   name: 'result of an order',
   schema: Type.Object({
-    result: OrderResultSchema,
+    result: StoredResult,
     /** Time of the last change, in milliseconds since 1970. */
     at: Time,
     /** Ticket of an enrolment, encrypted with the key in `seal.key`, in base64. */

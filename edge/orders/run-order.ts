@@ -1,13 +1,16 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
+import { isUnlimited } from '#acl';
 import { bridgeServices, type CommandResult } from '#heat-bridge';
 import {
   callOf,
   type ExtensionHost,
   isFailureCode,
   type JobUpdate,
+  requireInert,
   separateKeywords,
 } from '#master';
+import { errorMessage } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { maxListed, maxNameLength, noResults, type OrderResult } from './order-rows.ts';
@@ -27,7 +30,7 @@ export interface OrderOutcome {
  * @throws EdgeError ERR_ORDER_DENIED with the reason of the policy; MasterError ERR_BAD_TGT
  */
 export async function checkOrderRights(
-  host: Pick<ExtensionHost, 'decide' | 'resolveTarget'>,
+  host: Pick<ExtensionHost, 'decide' | 'policy' | 'resolveTarget'>,
   order: Order,
 ): Promise<void> {
   const { work } = order;
@@ -39,11 +42,12 @@ export async function checkOrderRights(
 }
 
 /**
- * Checks that the policy permits a job for all of these minions.
+ * Checks that the policy permits a job for all of these minions. If the rights are limited, also
+ * rejects arguments that Salt would interpret.
  * @throws EdgeError ERR_ORDER_DENIED
  */
 function requireJobRight(
-  host: Pick<ExtensionHost, 'decide'>,
+  host: Pick<ExtensionHost, 'decide' | 'policy'>,
   order: Order,
   work: Work<'job'>,
   minions: readonly string[],
@@ -52,6 +56,12 @@ function requireJobRight(
   const subject = subjectOfOrder(order);
   const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
   if (decision.effect === 'deny') throw denied(decision.reason);
+  if (isUnlimited(subject, host.policy())) return;
+  try {
+    requireInert(work);
+  } catch (error) {
+    throw denied(errorMessage(error));
+  }
 }
 
 function requireEnrolRight(

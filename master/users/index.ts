@@ -3,6 +3,6 @@ export { lintConfiguredPolicy } from './open-policy.ts';
 export type { PolicyGate } from './policy-gate.ts';
 export { TokenWatch } from './token-watch.ts';
 export { tokensPrefix } from './tokens.ts';
-export { requireValid } from './user-gate.ts';
+export { requireInert, requireValid } from './user-gate.ts';
 export { hasFullRights } from './user-session.ts';
 export { createUsers, type TargetBounds, type Users } from './users.ts';

@@ -45,11 +45,11 @@ function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
 }
 
 /**
- * Rejects arguments that Salt would interpret, such as templates. The right to call a function does
- * not include the effects of such arguments.
+ * Rejects arguments that Salt would interpret, such as templates, and arguments of the form
+ * `name=value`. The right to call a function does not include the effects of such arguments.
  * @throws MasterError ERR_ARGS
  */
-function requireInert(asked: AskedCalls): void {
+export function requireInert(asked: AskedCalls): void {
   for (const call of toBoundFunctions(asked)) requireInertArguments(call);
 }
 

@@ -2,14 +2,19 @@
 
 import test from 'ava';
 import Type from 'typebox';
+import type { UserSubject } from '#acl';
 import type { OrderInfo } from '#edge';
-import { CentreOrders } from '#edge/orders/centre-orders.ts';
+import { CentreOrders, type OrderRequest } from '#edge/orders/centre-orders.ts';
 import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
 import { WaitingOrders } from '#edge/orders/waiting-orders.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger } from '#master';
+import type { WireMap } from '#minion-protocol';
 import { defineRow } from '#store';
+import { policyOf } from '../helpers/policies.ts';
 import { memoryRows } from './bundles/tuf-stage.ts';
+
+const refusal = { code: 'ERR_SITE_MESSAGE' };
 
 test('results of sites have limits, and are stored only in a final state', async (t) => {
   const shared = memoryRows({ now: 0 });
@@ -21,9 +26,10 @@ test('results of sites have limits, and are stored only in a final state', async
   const orders = new CentreOrders({
     host: { shared, now: () => 1 },
   } as unknown as CentreContext);
-  const operations = async (changed: object): Promise<number> => {
+  const operations = async (changed: object, ticket?: string): Promise<number> => {
     const result = JSON.stringify({ ...noResults, state: 'failed', ...changed });
-    const entry = { site, value: { id, result }, class: 'signal', kind: 'order' } as const;
+    const value = { id, result, ...(ticket === undefined ? {} : { ticket }) };
+    const entry = { site, value, class: 'signal', kind: 'order' } as const;
     const found = await orders.operationsOf({
       ...entry,
       sequence: 1,
@@ -46,21 +52,68 @@ test('results of sites have limits, and are stored only in a final state', async
     { jids: names(1, 257) },
     { state: 'running' },
     { state: 'waiting' },
+    { site: 'south' },
+    { failures: [{ minion: 'web1', reason: '', more: [] }] },
   ]) {
-    t.is(await operations(refused), 0);
+    await t.throwsAsync(operations(refused), refusal);
   }
+});
+
+function userOf(name: string): UserSubject {
+  return { kind: 'user', name, groups: [], eauth: 'file' };
+}
+
+test('a result has a ticket only if its order is an enrolment, and not a long one', async (t) => {
+  const { orders } = stage();
+  const by = () => userOf('fred');
+  const order = async (
+    work: OrderRequest['work'],
+  ): Promise<(ticket: string) => Promise<string>> => {
+    const { id } = await orders.issue({ sites: ['north'], work, validSeconds: 10, by });
+    return async (ticket) => {
+      const result = JSON.stringify({ ...noResults, state: 'done' });
+      const value = { id, result, ticket };
+      const entry = { site: 'north', value, class: 'signal', kind: 'order' } as const;
+      const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
+      const [stored] = await orders.operationsOf({ ...entry, ...place });
+      if (stored?.op !== 'put') throw new Error('nothing was stored');
+      const { key, value: bytes } = stored;
+      return orderSiteRow.decode({ key, value: bytes }).ticket ?? '';
+    };
+  };
+  const enrol = await order({ kind: 'enrol', minion: 'web1', project: 'p' });
+  const longest = 'x'.repeat(4096);
+  t.is(Buffer.from(await enrol(longest), 'base64').toString(), longest);
+  await t.throwsAsync(enrol(`${longest}x`), refusal);
+  const job = await order({ kind: 'job', tgt: '*', fun: 'test.ping' });
+  await t.throwsAsync(job('x'), refusal);
+});
+
+test('a stored result cannot replace the name of its site', async (t) => {
+  const { orders, issue, host } = stage();
+  const { id } = await issue('fred', 'north');
+  // Earlier versions stored all fields that a site had reported.
+  const result = { ...noResults, state: 'done' as const, site: 'south' };
+  const value = orderSiteRow.encode({ result, at: 0 });
+  await host.shared.write([{ op: 'put', key: ['order-sites', id, 'north'], value }]);
+  const { sites } = await orders.show(id);
+  t.deepEqual(
+    sites.map((it) => [it.site, it.state]),
+    [['north', 'done']],
+  );
 });
 
 /** Centre with the sites `north` and `south`, which are away. */
 function stage() {
   const clock = { now: 1_000_000 };
+  const policy = policyOf([]);
   let number = 0;
   const host = {
     now: () => clock.now,
     shared: { ...memoryRows(clock), follow: async () => {}, cluster: undefined },
     logger: createSilentLogger(),
     freshJid: async () => String(number++).padStart(20, '0'),
-    policy: () => {},
+    policy: () => policy,
     decide: () => ({ effect: 'allow' }),
   };
   const sites = { joined: ['north', 'south'], show: async () => ({}) };
@@ -77,7 +130,7 @@ function stage() {
       sites: wanted,
       work: { kind: 'job', tgt: '*', fun: 'test.ping' },
       validSeconds: 10,
-      by: { kind: 'user', name, groups: [], eauth: 'file' },
+      by: () => userOf(name),
     });
   const fill = async (name: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1) await issue(name, 'north');
@@ -138,6 +191,25 @@ test('orders of a revoked site end, and give their places back', async (t) => {
   const entry = { site: 'south', value: late, class: 'signal', kind: 'order' } as const;
   const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
   t.deepEqual(await orders.operationsOf({ ...entry, ...place }), []);
+});
+
+test('the centre rejects a job of a user whose arguments Salt would interpret', async (t) => {
+  const { orders, host } = stage();
+  const pillar = { x: '__slot__:salt:cmd.run(id)' };
+  const order = (
+    by: OrderRequest['by'],
+    kwarg: { readonly pillar: WireMap },
+  ): Promise<OrderInfo> => {
+    const work = { kind: 'job', tgt: '*', fun: 'state.apply', kwarg } as const;
+    return orders.issue({ sites: ['north'], work, validSeconds: 10, by });
+  };
+  await t.throwsAsync(
+    order(() => userOf('fred'), { pillar }),
+    { code: 'ERR_ARGS' },
+  );
+  t.deepEqual(await Array.fromAsync(host.shared.list(['orders'])), []);
+  t.is((await order(() => userOf('fred'), { pillar: {} })).counts.waiting, 1);
+  t.is((await order(undefined, { pillar })).counts.waiting, 1, 'the operator');
 });
 
 test('an order for a site that is revoked meanwhile does not wait', async (t) => {

@@ -3904,4 +3904,37 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
     ],
   },
+  {
+    id: 'H-760',
+    threat: 'an order of a job with a slot runs functions that the rules of the site do not permit',
+    tests: [
+      'edge/order-rights.test.ts: a site refuses a job whose arguments Salt would interpret',
+      'edge/order-limits.test.ts: the centre rejects a job of a user whose arguments Salt would interpret',
+    ],
+  },
+  {
+    id: 'H-761',
+    threat:
+      'the result of an order is shown for another site, or has fields or a ticket of any size',
+    tests: [
+      'edge/order-limits.test.ts: results of sites have limits, and are stored only in a final state',
+      'edge/order-limits.test.ts: a result has a ticket only if its order is an enrolment, and not a long one',
+      'edge/order-limits.test.ts: a stored result cannot replace the name of its site',
+    ],
+  },
+  {
+    id: 'H-762',
+    threat: 'an order is issued although the right of its user ended while it waited',
+    tests: [
+      'edge/late-orders.test.ts: an order that waits is judged again if its rights change',
+      'edge/late-orders.test.ts: the token of an order is watched until the order is stored',
+    ],
+  },
+  {
+    id: 'H-763',
+    threat: 'a request for the pillars of one site reads the reports of all sites',
+    tests: [
+      'edge/centre-inputs.test.ts: the report of one site is read without the reports of other sites',
+    ],
+  },
 ];
