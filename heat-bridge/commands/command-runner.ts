@@ -16,6 +16,7 @@ import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/http-caller.ts';
+import { bridgeLimits } from '../limits.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
@@ -350,8 +351,11 @@ export class CommandRunner {
             hasSecrets,
             who: actorOfCaller(caller),
           });
-    const { minions } = addressed;
-    if (minions.length > 0) return addressed;
+    const { minions, missing } = addressed;
+    if (minions.length > 0) {
+      requireFewUnaddressed(name, missing);
+      return addressed;
+    }
     // Check the rules although the target is empty: they deny the call, and write an audit record.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError(
@@ -541,6 +545,25 @@ function createRun(call: CommandCall, releases: Releases): Run {
     isRepeated: false,
     isResumed: false,
   };
+}
+
+/** Number of characters of an unaddressed name that count as one name. */
+const maxNameLength = 64;
+
+/**
+ * Checks that a target does not list too many names to which the command is not sent. Each has a
+ * result of its own.
+ * @throws BridgeError ERR_COMMAND_TARGET
+ */
+function requireFewUnaddressed(command: string, names: readonly string[]): void {
+  const limit = bridgeLimits.unaddressedNames;
+  const { total = 0 } = limit;
+  const count = names.reduce((sum, { length }) => sum + Math.ceil(length / maxNameLength), 0);
+  if (count <= total) return;
+  throw new BridgeError(
+    'ERR_COMMAND_TARGET',
+    `${command}: the target lists more than ${total} names that have no accepted key or on which the caller has no rights (${limit.name}); remove them from the target`,
+  );
 }
 
 function isBegun({ state }: Run): boolean {

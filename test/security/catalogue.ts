@@ -3889,4 +3889,12 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
     ],
   },
+  {
+    id: 'H-790',
+    threat: 'a run whose target lists very many unknown names blocks the event loop',
+    tests: [
+      commands('a run whose target lists very many names without a key is refused'),
+      'heat-bridge/run-returns.test.ts: an update of a run without readers creates no signal',
+    ],
+  },
 ];
