@@ -141,6 +141,8 @@ interface Run {
    */
   by: AuditRequester | undefined;
   minions: readonly string[];
+  /** Minions whose keys have ended since the target was resolved. */
+  readonly lost: Set<string>;
   /** Deadline, in milliseconds since 1970. */
   deadline: number;
   /**
@@ -168,6 +170,8 @@ export class CommandRunner {
   readonly #limits = new RunConcurrency();
   readonly #runs: StoredRuns<StoredRun, CarriedCall, CommandRun>;
   readonly #closing = new AbortController();
+  /** Requests and runs in progress. */
+  readonly #current = new Set<Run>();
 
   constructor(options: CommandRunnerOptions) {
     const { host, quotas } = options;
@@ -240,6 +244,16 @@ export class CommandRunner {
     return authorizeCommand(this.#options.host, caller, command, parameters, minions);
   }
 
+  #isPermitted(call: CommandCall): boolean {
+    try {
+      this.permit(call);
+      return true;
+    } catch (error) {
+      if (error instanceof BridgeError && error.code === 'ERR_COMMAND_DENIED') return false;
+      throw error;
+    }
+  }
+
   /**
    * Returns the handle of a run that this caller started.
    * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run;
@@ -252,6 +266,15 @@ export class CommandRunner {
   /** Number of active runs. */
   get active(): number {
     return this.#runs.active;
+  }
+
+  /**
+   * Removes a minion from the runs in progress, because its key has ended. Another machine may get
+   * the id. It receives neither the secrets nor further jobs of these runs.
+   */
+  loseKey(id: string): void {
+    this.secrets.loseKey(id);
+    for (const { minions, lost } of this.#current) if (minions.includes(id)) lost.add(id);
   }
 
   /**
@@ -272,6 +295,8 @@ export class CommandRunner {
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
       const run = createRun(await resolve(releases), releases);
+      this.#current.add(run);
+      releases.add(() => this.#current.delete(run));
       run.by = this.permit(run.call);
       await run.call.options?.permitted?.();
       run.state = 'permitted';
@@ -392,6 +417,8 @@ export class CommandRunner {
     }
     run.minions = stored.minions;
     if (recovered === 'open') {
+      // The target now matches other minions, and only those were judged.
+      run.by = this.permit({ ...call, minions: stored.minions });
       run.deadline = stored.deadline;
       run.isResumed = true;
       return this.#admit(run);
@@ -430,7 +457,8 @@ export class CommandRunner {
       run.seat = seat;
       run.state = 'begun';
       const leftOut = run.stored === undefined ? call.leftOut : run.stored.leftOut;
-      const begun = { id, command: definition.name, minions, leftOut, owner: caller.name };
+      const { lost } = run;
+      const begun = { id, command: definition.name, minions, leftOut, lost, owner: caller.name };
       const live = new CommandRun(begun);
       this.#runs.begin(live, releases);
       this.#options.onBegin?.(live);
@@ -483,7 +511,7 @@ export class CommandRunner {
       // The caller's rights may have changed while the run was queued.
       if (run.seat?.isQueued === true) this.permit({ ...call, minions });
       // Runs that wait are not part of pillars, so that pillars stay small.
-      run.secrets?.show(reference);
+      run.secrets?.show(reference, run.lost);
       const outcome = await executeCommandRun(host.master().jobs, live, {
         command,
         call: command.toCall(parameters, reference),
@@ -492,6 +520,7 @@ export class CommandRunner {
         deadline: time.signal,
         ended: ended.signal,
         ...(isLeft ? { left: closing.signal } : {}),
+        mayRepeat: (left) => this.#isPermitted({ ...call, minions: left }),
         secondsLeft: () => Math.max(0, run.deadline - host.now()) / 1000,
         ...(run.isResumed ? { resume: (options) => host.resumeJob(live.id, options) } : {}),
       });
@@ -538,6 +567,7 @@ function createRun(call: CommandCall, releases: Releases): Run {
     releases,
     by: undefined,
     minions,
+    lost: new Set(),
     deadline: 0,
     seat: undefined,
     secrets: undefined,
