@@ -63,7 +63,7 @@ export const bridgeErrors = {
   },
   ERR_COMMAND_TARGET: {
     meaning:
-      'The target of a command matches no minion with an accepted key, or only minions whose facts are unknown.',
+      'The target of a command matches no minion with an accepted key, or only minions whose facts are unknown, or it lists too many names that do not receive the command.',
     action:
       'Name minions with accepted keys; `saltbridge salt --dry-run` lists the minions of a target.',
     status: 404,

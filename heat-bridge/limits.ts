@@ -89,6 +89,13 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further runs are rejected.',
     code: 'ERR_COMMAND_BUSY',
   },
+  unaddressedNames: {
+    unit: 'names in the target of one run that do not receive the command; each 64 characters of a name count as one name',
+    owner: 'none',
+    total: 1_000,
+    effect: 'The run is rejected.',
+    code: 'ERR_COMMAND_TARGET',
+  },
   activeParameterBytes: {
     unit: 'bytes of parameters of active runs. Commands and plans are counted separately',
     owner: 'caller',

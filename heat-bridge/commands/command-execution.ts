@@ -18,6 +18,8 @@ import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type CommandRun, unaddressedResults } from './command-run.ts';
 
 const retcodeReason = 'the minion returned a retcode other than 0';
+const lostKeyReason =
+  'the key of the minion was deleted, rejected or replaced before the minion returned';
 const notStoredReason =
   'the master did not store the value of the return (saltbridge: limits: stored_return_bytes)';
 
@@ -44,6 +46,11 @@ export interface CommandExecution {
     readonly signal: AbortSignal;
     readonly patienceSeconds: number;
   }) => AsyncIterable<JobUpdate>;
+  /**
+   * Whether the rules still permit the command on these minions. Called before each further job of
+   * the run. If they do not, no further job is published.
+   */
+  readonly mayRepeat: (minions: readonly string[]) => boolean;
   /** Returns the number of seconds until the deadline. */
   readonly secondsLeft: () => number;
 }
@@ -82,22 +89,28 @@ export async function executeCommandRun(
   for (const result of unaddressedResults(run.leftOut)) {
     run.tell({ type: 'result', jid: run.id, result });
   }
-  let left = run.minions;
+  let left = withoutLost(run, run.minions);
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
+    if (attempt > 0 && !work.mayRepeat(left)) break;
     const patienceSeconds = attempt === tries ? work.secondsLeft() : 0;
     const now = { attempt, left, end, patienceSeconds };
-    const notSent = await followAttempt(startAttempt(jobs, run, work, now));
-    if (notSent.length > 0 && !end.aborted) {
+    const notSent = withoutLost(run, await followAttempt(startAttempt(jobs, run, work, now)));
+    if (notSent.length > 0 && !end.aborted && work.mayRepeat(notSent)) {
       // Minions ignore a job id that they have seen. Minions that missed the first job therefore
       // get a new one.
       await followAttempt(jobs.run(jobRequestOf(run, work, notSent, { patienceSeconds }), end));
     }
-    left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
+    left = withoutLost(run, run.minions).filter((it) => results.get(it)?.state !== 'succeeded');
   }
   const isLeft = work.left?.aborted === true;
   if (end.aborted && !isLeft)
     await terminateJob(jobs, jids.at(-1), unfinishedMinions(run, results));
   return commandOutcomeOf(run, work, progress);
+}
+
+/** Returns the minions whose keys have not ended during the run. */
+function withoutLost({ lost }: CommandRun, minions: readonly string[]): readonly string[] {
+  return minions.filter((minion) => !lost.has(minion));
 }
 
 function startAttempt(
@@ -156,8 +169,8 @@ function handleJobUpdate(
       break;
     case 'return':
       // Ignore returns of resources that a minion manages. Only the minion's own return is its
-      // result.
-      if (update.resource === undefined)
+      // result. Also ignore returns of a machine that has the id of another one now.
+      if (update.resource === undefined && !run.lost.has(update.minion))
         recordResult(run, jid, results, commandResultOf(command, update));
       break;
     case 'running':
@@ -232,8 +245,11 @@ function resultWithoutValue(
     : { ...common, state: 'failed', reason: `the result is unknown: ${notStoredReason}` };
 }
 
-function unfinishedMinions(run: CommandRun, results: ReadonlyMap<string, CommandResult>): string[] {
-  return run.minions.filter((minion) => {
+function unfinishedMinions(
+  run: CommandRun,
+  results: ReadonlyMap<string, CommandResult>,
+): readonly string[] {
+  return withoutLost(run, run.minions).filter((minion) => {
     const state = results.get(minion)?.state;
     return state === undefined || state === 'silent' || state === 'reconnecting';
   });
@@ -260,11 +276,15 @@ function commandOutcomeOf(
   { results, jids, running }: RunProgress,
 ): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
+    const known = results.get(minion);
+    if (known === undefined && run.lost.has(minion)) {
+      return { minion, state: 'silent', reason: lostKeyReason };
+    }
     const isSilent = work.deadline.aborted && !running.has(minion);
     const reason = isSilent
       ? 'the minion did not return before the deadline of the run'
       : 'the run ended before the minion returned';
-    return results.get(minion) ?? { minion, state: 'unfinished', reason };
+    return known ?? { minion, state: 'unfinished', reason };
   });
   const status = outcomeStatus(run, work, [...all, ...unaddressedResults(run.leftOut)]);
   return run.outcomeOf(all, { status, jids });

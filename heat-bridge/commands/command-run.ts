@@ -40,6 +40,8 @@ export interface CommandRunOptions {
   readonly minions: readonly string[];
   /** Names in the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
+  /** Minions whose keys have ended since the target was resolved. The set grows. Default: none. */
+  readonly lost?: ReadonlySet<string> | undefined;
   /** Name of the caller. */
   readonly owner: string;
 }
@@ -49,12 +51,19 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   readonly command: string;
   readonly minions: readonly string[];
   readonly leftOut: LeftOut;
+  /**
+   * Minions whose keys have ended during the run. They receive no further jobs of the run, because
+   * another machine may have the id now.
+   */
+  readonly lost: ReadonlySet<string>;
 
-  constructor({ id, command, minions, owner, leftOut = nothing }: CommandRunOptions) {
+  constructor(options: CommandRunOptions) {
+    const { id, command, minions, owner, leftOut = nothing, lost = new Set() } = options;
     super(id, owner);
     this.command = command;
     this.minions = minions;
     this.leftOut = leftOut;
+    this.lost = lost;
   }
 
   /**

@@ -16,6 +16,7 @@ import { inTime, linkSignals, timeLimit } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../http/http-caller.ts';
+import { bridgeLimits } from '../limits.ts';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
@@ -142,6 +143,8 @@ interface Run {
    */
   by: AuditRequester | undefined;
   minions: readonly string[];
+  /** Minions whose keys have ended since the target was resolved. */
+  readonly lost: Set<string>;
   /** Deadline, in milliseconds since 1970. */
   deadline: number;
   /**
@@ -169,6 +172,8 @@ export class CommandRunner {
   readonly #limits = new RunConcurrency();
   readonly #runs: StoredRuns<StoredRun, CarriedCall, CommandRun>;
   readonly #closing = new AbortController();
+  /** Requests and runs in progress. */
+  readonly #current = new Set<Run>();
 
   constructor(options: CommandRunnerOptions) {
     const { host, quotas } = options;
@@ -241,6 +246,16 @@ export class CommandRunner {
     return authorizeCommand(this.#options.host, caller, command, parameters, minions);
   }
 
+  #isPermitted(call: CommandCall): boolean {
+    try {
+      this.permit(call);
+      return true;
+    } catch (error) {
+      if (error instanceof BridgeError && error.code === 'ERR_COMMAND_DENIED') return false;
+      throw error;
+    }
+  }
+
   /**
    * Returns the handle of a run that this caller started.
    * @throws BridgeError ERR_RUN_UNKNOWN, also if another caller started the run;
@@ -253,6 +268,15 @@ export class CommandRunner {
   /** Number of active runs. */
   get active(): number {
     return this.#runs.active;
+  }
+
+  /**
+   * Removes a minion from the runs in progress, because its key has ended. Another machine may get
+   * the id. It receives neither the secrets nor further jobs of these runs.
+   */
+  loseKey(id: string): void {
+    this.secrets.loseKey(id);
+    for (const { minions, lost } of this.#current) if (minions.includes(id)) lost.add(id);
   }
 
   /**
@@ -273,6 +297,8 @@ export class CommandRunner {
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {
       const run = createRun(await resolve(releases), releases);
+      this.#current.add(run);
+      releases.add(() => this.#current.delete(run));
       run.by = this.permit(run.call);
       await run.call.options?.permitted?.();
       run.state = 'permitted';
@@ -354,8 +380,11 @@ export class CommandRunner {
             hasSecrets,
             who: actorOfCaller(caller),
           });
-    const { minions } = addressed;
-    if (minions.length > 0) return addressed;
+    const { minions, missing } = addressed;
+    if (minions.length > 0) {
+      requireFewUnaddressed(name, missing);
+      return addressed;
+    }
     // Check the rules although the target is empty: they deny the call, and write an audit record.
     if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError(
@@ -392,6 +421,8 @@ export class CommandRunner {
     }
     run.minions = stored.minions;
     if (recovered === 'open') {
+      // The target now matches other minions, and only those were judged.
+      run.by = this.permit({ ...call, minions: stored.minions });
       run.deadline = stored.deadline;
       run.isResumed = true;
       return this.#admit(run);
@@ -430,7 +461,8 @@ export class CommandRunner {
       run.seat = seat;
       run.state = 'begun';
       const leftOut = run.stored === undefined ? call.leftOut : run.stored.leftOut;
-      const begun = { id, command: definition.name, minions, leftOut, owner: caller.name };
+      const { lost } = run;
+      const begun = { id, command: definition.name, minions, leftOut, lost, owner: caller.name };
       const live = new CommandRun(begun);
       this.#runs.begin(live, releases);
       this.#options.onBegin?.(live);
@@ -483,7 +515,7 @@ export class CommandRunner {
       // The caller's rights may have changed while the run was queued.
       if (run.seat?.isQueued === true) this.permit({ ...call, minions });
       // Runs that wait are not part of pillars, so that pillars stay small.
-      run.secrets?.show(reference);
+      run.secrets?.show(reference, run.lost);
       const outcome = await executeCommandRun(host.master().jobs, live, {
         command,
         call: command.toCall(parameters, reference),
@@ -492,6 +524,7 @@ export class CommandRunner {
         deadline: time.signal,
         ended: ended.signal,
         ...(isLeft ? { left: closing.signal } : {}),
+        mayRepeat: (left) => this.#isPermitted({ ...call, minions: left }),
         secondsLeft: () => Math.max(0, run.deadline - host.now()) / 1000,
         ...(run.isResumed ? { resume: (options) => host.resumeJob(live.id, options) } : {}),
       });
@@ -538,6 +571,7 @@ function createRun(call: CommandCall, releases: Releases): Run {
     releases,
     by: undefined,
     minions,
+    lost: new Set(),
     deadline: 0,
     seat: undefined,
     secrets: undefined,
@@ -545,6 +579,25 @@ function createRun(call: CommandCall, releases: Releases): Run {
     isRepeated: false,
     isResumed: false,
   };
+}
+
+/** Number of characters of an unaddressed name that count as one name. */
+const maxNameLength = 64;
+
+/**
+ * Checks that a target does not list too many names to which the command is not sent. Each has a
+ * result of its own.
+ * @throws BridgeError ERR_COMMAND_TARGET
+ */
+function requireFewUnaddressed(command: string, names: readonly string[]): void {
+  const limit = bridgeLimits.unaddressedNames;
+  const { total = 0 } = limit;
+  const count = names.reduce((sum, { length }) => sum + Math.ceil(length / maxNameLength), 0);
+  if (count <= total) return;
+  throw new BridgeError(
+    'ERR_COMMAND_TARGET',
+    `${command}: the target lists more than ${total} names that have no accepted key or on which the caller has no rights (${limit.name}); remove them from the target`,
+  );
 }
 
 function isBegun({ state }: Run): boolean {

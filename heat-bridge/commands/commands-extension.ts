@@ -69,17 +69,25 @@ async function openCommands(
   const api = createCommandApi(catalog, runner);
   const plans = createPlanApi(planCatalog, planRunner);
   const { secrets } = runner;
+  const runners = [runner];
   host.provide(bridgeServices.commands, {
     api,
     plans,
     catalog,
     runner,
     entriesOf: loaded.entriesOf,
-    createRunner: (other) => new CommandRunner({ host, catalog: other, service, quotas, secrets }),
+    createRunner: (other) => {
+      const created = new CommandRunner({ host, catalog: other, service, quotas, secrets });
+      runners.push(created);
+      return created;
+    },
   });
   return {
     commands: createReactionCommands(runner),
     pillar: secrets.pillar,
+    onKeyLost: async (id) => {
+      for (const one of runners) one.loseKey(id);
+    },
     rpc: { ...commandMethods(api, host), ...planMethods(plans, host) },
     metrics: () => figuresOf(runner.active, planRunner.active),
     addRoutes: (app, server) => {

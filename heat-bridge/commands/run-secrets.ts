@@ -20,8 +20,9 @@ export interface SecretLease {
    * Adds the secrets to the pillars.
    * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, the
    * reference that it had before
+   * @param lost - minions of the run whose pillars do not get the secrets
    */
-  show(reference: string): void;
+  show(reference: string, lost: ReadonlySet<string>): void;
   /** Removes the secrets from the pillars, and ends the reservation of bytes for them. */
   forget(): void;
 }
@@ -62,9 +63,10 @@ export class RunSecrets {
     const release = this.#takeBytes(run, messageSizeOf(secret));
     let shown: string | undefined;
     return {
-      show: (reference) => {
+      show: (reference, lost) => {
         shown = reference;
         for (const minion of minions) {
+          if (lost.has(minion)) continue;
           const own = this.#ofMinions.get(minion) ?? new Map<string, Parameters>();
           this.#ofMinions.set(minion, own.set(reference, secret));
         }
@@ -74,6 +76,11 @@ export class RunSecrets {
         if (shown !== undefined) for (const minion of minions) this.#forget(minion, shown);
       },
     };
+  }
+
+  /** Removes the secrets of all runs from the pillar of a minion, whose key has ended. */
+  loseKey(minion: string): void {
+    this.#ofMinions.delete(minion);
   }
 
   /**

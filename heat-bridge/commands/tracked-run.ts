@@ -1,6 +1,5 @@
 /** A run of a command or of a plan. All updates of the run are kept for its readers. */
 
-import { once } from 'node:events';
 import { type Budget, memoryOf } from '#runtime';
 import type { CommandResult } from './command-request.ts';
 
@@ -12,7 +11,8 @@ class UpdateLog<U, O> {
    */
   readonly outcome: Promise<O>;
   readonly #updates: U[] = [];
-  #change = new AbortController();
+  /** Resolved by the next update. `undefined` if no reader waits for it. */
+  #change: PromiseWithResolvers<void> | undefined;
   #isOver = false;
   #settle: { resolve(outcome: O): void; reject(error: unknown): void } = {
     resolve: () => {},
@@ -59,12 +59,14 @@ class UpdateLog<U, O> {
    */
   async *batches(from: number): AsyncGenerator<readonly U[], void, void> {
     for (let next = from; ; ) {
-      const change = this.#change.signal;
       const batch = this.#updates.slice(next);
       next += batch.length;
       if (batch.length > 0) yield batch;
       else if (this.#isOver) return;
-      else if (!change.aborted) await once(change, 'abort');
+      else {
+        this.#change ??= Promise.withResolvers<void>();
+        await this.#change.promise;
+      }
     }
   }
 
@@ -82,9 +84,8 @@ class UpdateLog<U, O> {
   }
 
   #wake(): void {
-    const change = this.#change;
-    this.#change = new AbortController();
-    change.abort();
+    this.#change?.resolve();
+    this.#change = undefined;
   }
 }
 

@@ -2,8 +2,17 @@
 
 import test from 'ava';
 import { allow } from '#acl';
+import { createMemoryStore } from '#store';
 import { startKeystone } from '../helpers/group-keystone.ts';
-import { startBridge, twice } from './stage.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories } from '../helpers/vector-master.ts';
+import { echo, startBridge, twice } from './stage.ts';
+
+const staff = allow('staff', {
+  subject: { group: 'staff' },
+  action: 'command',
+  resource: { fun: 'demo.echo', within: 'web*' },
+});
 
 test('a plan runs no further step after its user has left the group with the right', async (t) => {
   const { known, url } = await startKeystone(t);
@@ -12,13 +21,7 @@ test('a plan runs no further step after its user has left the group with the rig
   const { bridge, master, seen } = await startBridge(t, {
     plans: [twice],
     ids: ['web1'],
-    rules: [
-      allow('staff', {
-        subject: { group: 'staff' },
-        action: 'command',
-        resource: { fun: 'demo.echo', within: 'web*' },
-      }),
-    ],
+    rules: [staff],
     config: { externalAuth: { keystone: { fred: ['test.*'] } }, eauth: { keystoneAuthUrl: url } },
     functions: {
       'test.echo': async () => {
@@ -49,4 +52,64 @@ test('a plan runs no further step after its user has left the group with the rig
   );
   t.regex(steps[1]?.reason ?? '', /^ERR_COMMAND_DENIED: /);
   t.is(seen.length, 1);
+});
+
+test('a command is not repeated after its user has left the group with the right', async (t) => {
+  const { known, url } = await startKeystone(t);
+  const isCalled = Promise.withResolvers<void>();
+  const mayReturn = Promise.withResolvers<void>();
+  const { bridge, master, seen } = await startBridge(t, {
+    commands: [{ ...echo, idempotent: true, retries: 1 }],
+    ids: ['web1'],
+    rules: [staff],
+    config: { externalAuth: { keystone: { fred: ['test.*'] } }, eauth: { keystoneAuthUrl: url } },
+    functions: {
+      'test.echo': async () => {
+        isCalled.resolve();
+        await mayReturn.promise;
+        throw new Error('it fails');
+      },
+    },
+  });
+  const credentials = { username: 'fred', password: 'secret', eauth: 'keystone' };
+  const { token } = await master.logins.login(credentials);
+  const asked = { target: 'web1', params: { text: 'x' }, caller: { token } };
+  const { outcome } = await bridge.run('demo.echo', asked);
+  await isCalled.promise;
+  known.groups = [];
+  // The master learns the groups of the user at a log-in.
+  await master.logins.login(credentials);
+  t.deepEqual((await master.logins.identify(token)).groups, []);
+  mayReturn.resolve();
+  t.like(await outcome, { status: 'failed', jids: { length: 1 } });
+  t.is(seen.length, 1);
+});
+
+test('a run is continued only if the rules permit it on the minions that it was started on', async (t) => {
+  const store = createMemoryStore();
+  const config = directories(temporaryDirectory(t));
+  const silent = { 'test.echo': () => new Promise<boolean>(() => {}) };
+  const ids = ['web1', 'web2'];
+  const first = await startBridge(t, { store, config, ids, functions: silent });
+  const request = { target: 'web*', params: { text: 'x' }, idempotencyKey: 'k1' };
+  const { updates, outcome } = await first.bridge.run('demo.echo', request);
+  await updates()[Symbol.asyncIterator]().next();
+  await first.master.close();
+  t.is((await outcome).status, 'interrupted');
+  await Promise.all([...first.minions.values()].map((minion) => minion.stop()));
+  const { stateDir = '' } = config;
+  const fresh = directories(temporaryDirectory(t));
+  const second = await startBridge(t, {
+    ...{ store, ids },
+    config: { ...fresh, stateDir },
+    rules: [
+      allow('demo', {
+        subject: { service: 'bridge' },
+        action: 'command',
+        resource: { fun: 'demo.*', within: 'web1' },
+      }),
+    ],
+  });
+  await t.throwsAsync(second.bridge.run('demo.echo', request), { code: 'ERR_COMMAND_DENIED' });
+  t.deepEqual(second.seen, []);
 });

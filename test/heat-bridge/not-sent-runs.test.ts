@@ -19,6 +19,7 @@ const execution = {
   call: { fun: 'site.go', kwarg: {} },
   user: 'u',
   by: undefined,
+  mayRepeat: () => true,
   secondsLeft: () => 60,
   deadline: never,
   ended: never,
@@ -28,8 +29,8 @@ async function* stream(...updates: readonly JobUpdate[]): AsyncGenerator<JobUpda
   yield* updates;
 }
 
-function returned(minion: string): JobUpdate {
-  const result = { fun: 'site.go', return: true, retcode: 0, success: true, receivedAt: 0 };
+function returned(minion: string, retcode = 0): JobUpdate {
+  const result = { fun: 'site.go', return: true, retcode, success: true, receivedAt: 0 };
   return { type: 'return', jid, minion, ...result };
 }
 
@@ -62,6 +63,49 @@ test('a resumed run sends its job to minions that never received it', async (t) 
   t.like(published, [{ fun: 'site.go', tgt: ['b'], tgtType: 'list' }]);
   t.is(published.length, 1);
   t.is(published[0]?.jid, undefined);
+});
+
+/** Runs a command that may be repeated once, on a minion that fails and on a silent one. */
+async function repeat(given: {
+  readonly lost?: Set<string>;
+  readonly mayRepeat?: (minions: readonly string[]) => boolean;
+}) {
+  const { lost = new Set<string>(), mayRepeat = () => true } = given;
+  const run = new CommandRun({ id: jid, command: 'x', minions: ['a', 'b'], lost, owner: 'o' });
+  const definition = { name: 'site.go', description: 'x', function: 'site.go', reviewed: 'test' };
+  const repeated = new Catalog([{ ...definition, idempotent: true, retries: 1 }]);
+  const published: RunRequest['tgt'][] = [];
+  const jobs = {
+    publish: () => Promise.reject(new Error('nothing is to be ended')),
+    run: async function* (request: RunRequest) {
+      published.push(request.tgt);
+      yield returned('a', 1);
+      // The key of the minion is deleted, and another machine gets its id.
+      if (given.lost !== undefined) lost.add('b');
+      if (given.lost !== undefined) yield returned('b');
+    },
+  };
+  const command = repeated.get('site.go');
+  const outcome = await executeCommandRun(jobs, run, { ...execution, command, mayRepeat });
+  return { published, outcome };
+}
+
+test('a run does not repeat a command that the rules no longer permit', async (t) => {
+  const judged: (readonly string[])[] = [];
+  const mayRepeat = (minions: readonly string[]): boolean => {
+    judged.push(minions);
+    return false;
+  };
+  const { published } = await repeat({ mayRepeat });
+  t.deepEqual([published, judged], [[['a', 'b']], [['a', 'b']]]);
+  t.is((await repeat({})).published.length, 2);
+});
+
+test('a minion whose key has ended gets no further job of a run, and returns nothing to it', async (t) => {
+  const { published, outcome } = await repeat({ lost: new Set() });
+  t.deepEqual(published, [['a', 'b'], ['a']]);
+  t.is(outcome.status, 'failed');
+  t.like(outcome.results[1], { minion: 'b', state: 'silent' });
 });
 
 test('the deliveries of a job are read once, for any number of silent minions', async (t) => {

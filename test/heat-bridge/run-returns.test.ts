@@ -142,3 +142,24 @@ test('an outcome with a large return is stored without returns, and never encode
   }
   t.true(encoded.every((length) => length < 1000));
 });
+
+test('an update of a run without readers creates no signal', (t) => {
+  const run = new CommandRun({ id: '1', command: 'demo.echo', minions: ['web1'], owner: 'o' });
+  const { AbortController: Original } = globalThis;
+  let created = 0;
+  class Counted extends Original {
+    constructor() {
+      super();
+      created += 1;
+    }
+  }
+  globalThis.AbortController = Counted;
+  try {
+    for (let at = 0; at < 100; at += 1) {
+      run.tell({ type: 'running', jid: '1', minions: [] });
+    }
+  } finally {
+    globalThis.AbortController = Original;
+  }
+  t.is(created, 0);
+});

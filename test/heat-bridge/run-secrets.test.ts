@@ -102,3 +102,38 @@ test('the secret of a run that waits is not in the pillar', async (t) => {
   t.is((await second.outcome).status, 'succeeded');
   t.false((await pillar()).includes('hunter'));
 });
+
+test('the secrets of a run leave the pillar of a minion whose key is deleted', async (t) => {
+  const { bridge, master, minions, seen } = await startBridge(t, {
+    commands: [withSecret],
+    functions: { 'state.apply': () => new Promise<boolean>(() => {}) },
+  });
+  const run = (password: string) =>
+    bridge.run('demo.user', { target: 'web1', params: { password }, caller: 'local' });
+  const first = await run('hunter2');
+  await first.updates()[Symbol.asyncIterator]().next();
+  const second = await run('hunter3');
+  const pillar = async (): Promise<string> =>
+    JSON.stringify(await master.pillar.show({ minion: 'web1' }));
+  t.true((await pillar()).includes('hunter2'));
+  await minions.get('web1')?.stop();
+  await master.keys.delete({ match: 'web1' });
+  t.false((await pillar()).includes('hunter'));
+  await first.cancel();
+  t.like(await second.outcome, { status: 'failed', jids: [], results: [{ state: 'silent' }] });
+  t.is(seen.length, 1);
+});
+
+test('a run that waits shows its secrets only to minions whose keys have not ended', async (t) => {
+  const secrets = new RunSecrets();
+  const owner = { caller: 'a', minions: ['web1', 'web2'], isResumed: false };
+  const lease = secrets.reserve({ password: 'hunter2' }, owner);
+  lease.show('reference', new Set(['web1']));
+  const shown = (id: string) =>
+    secrets.pillar.provide({ id, saltenv: undefined, pillarenv: undefined });
+  t.is(await shown('web1'), undefined);
+  t.deepEqual(await shown('web2'), {
+    saltbridge: { secrets: { reference: { password: 'hunter2' } } },
+  });
+  lease.forget();
+});

@@ -10,6 +10,7 @@ import { createBridge } from '#guests';
 import { BridgeError, type CommandDefinition, type CommandUpdate } from '#heat-bridge';
 import { defineCommand } from '#heat-bridge/commands/command-definition.ts';
 import type { CommandCaller } from '#heat-bridge/commands/command-request.ts';
+import { bridgeLimits } from '#heat-bridge/limits.ts';
 import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
@@ -69,6 +70,21 @@ test('a name in the target without a key is in the outcome, and fails the run', 
   t.is((await (await bridge.run('demo.echo', request)).outcome).status, 'failed');
   const again = await bridge.run('demo.echo', request);
   t.deepEqual([again.isRepeated, again.missing], [true, ['web9']]);
+});
+
+test('a run whose target lists very many names without a key is refused', async (t) => {
+  const { bridge, seen } = await startBridge(t);
+  const { total = 0 } = bridgeLimits.unaddressedNames;
+  const names = Array.from({ length: total }, (_, at) => `web-${at}`);
+  const run = (target: readonly string[], caller: CommandCaller = 'local') =>
+    bridge.run('demo.echo', { target, params: { text: 'x' }, caller });
+  const refused = { code: 'ERR_COMMAND_TARGET', message: /more than 1000 names/ };
+  await t.throwsAsync(run(['web1', ...names, 'web-x']), refused);
+  await t.throwsAsync(run(['web1', ...names, 'db1'], { kind: 'service', name: 'bridge' }), refused);
+  await t.throwsAsync(run(['web1', ...names.map((name) => name.padEnd(65, 'x'))]), refused);
+  t.is(seen.length, 0);
+  const { results } = await (await run(['web1', ...names])).outcome;
+  t.is(results.filter(({ state }) => state === 'unaddressed').length, total);
 });
 
 test('a name beyond the rights of a caller is reported like one without a key', async (t) => {

@@ -3937,4 +3937,45 @@ export const catalogue: readonly Threat[] = [
       'edge/centre-inputs.test.ts: the report of one site is read without the reports of other sites',
     ],
   },
+  {
+    id: 'H-790',
+    threat: 'a run whose target lists very many unknown names blocks the event loop',
+    tests: [
+      commands('a run whose target lists very many names without a key is refused'),
+      'heat-bridge/run-returns.test.ts: an update of a run without readers creates no signal',
+    ],
+  },
+  {
+    id: 'H-791',
+    threat:
+      'a new machine reads the secrets of a run that was sent to the former machine with its id',
+    tests: [
+      'heat-bridge/run-secrets.test.ts: the secrets of a run leave the pillar of a minion whose key is deleted',
+      'heat-bridge/run-secrets.test.ts: a run that waits shows its secrets only to minions whose keys have not ended',
+    ],
+  },
+  {
+    id: 'H-792',
+    threat:
+      'a new machine receives jobs of a run that was sent to the former machine with its id, or returns to it',
+    tests: [
+      'heat-bridge/not-sent-runs.test.ts: a minion whose key has ended gets no further job of a run, and returns nothing to it',
+      'heat-bridge/run-secrets.test.ts: the secrets of a run leave the pillar of a minion whose key is deleted',
+    ],
+  },
+  {
+    id: 'H-793',
+    threat: 'a run repeats its command although its caller has lost the right to it',
+    tests: [
+      'heat-bridge/not-sent-runs.test.ts: a run does not repeat a command that the rules no longer permit',
+      'heat-bridge/changed-rights.test.ts: a command is not repeated after its user has left the group with the right',
+    ],
+  },
+  {
+    id: 'H-794',
+    threat: 'a run continues after a restart on minions on which its caller has no right any more',
+    tests: [
+      'heat-bridge/changed-rights.test.ts: a run is continued only if the rules permit it on the minions that it was started on',
+    ],
+  },
 ];
