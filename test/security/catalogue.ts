@@ -3922,4 +3922,12 @@ export const catalogue: readonly Threat[] = [
       'edge/centre-inputs.test.ts: the report of one site is read without the reports of other sites',
     ],
   },
+  {
+    id: 'H-764',
+    threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
+    tests: [
+      'master/requests/sign-in-lock.test.ts: a minion signs in while a stranger waits for an RSA task for its id',
+      'master/requests/sign-in-lock.test.ts: a sign-in that waits is refused if its version is not permitted any more',
+    ],
+  },
 ];
