@@ -107,31 +107,46 @@ export class SignIn {
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    // The decision and the change of the key are performed exclusively for the id.
-    const answer = this.#options.keys
-      .exclusive(request.id, () => this.#signIn(request, peer))
-      .finally(() => {
-        this.#underWay.delete(mark);
-      });
+    const answer = this.#signIn(request, peer).finally(() => {
+      this.#underWay.delete(mark);
+    });
     this.#underWay.set(mark, answer);
     return answer;
   }
 
   async #signIn(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
-    const { versions, counters, meter, log } = this.#options;
+    const { counters, meter, keys, isFull } = this.#options;
     const { id } = request;
-    if (!versions.permits(id, request.version, peer.address)) {
-      counters.count('auth-version');
-      meter.authentications.add('version');
-      return packWire(badLoad);
-    }
-    const known = this.#options.keys.get(id);
-    const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
+    if (!this.#permitsVersion(request, peer)) return packWire(badLoad);
+    const mayAccept = this.#isAccepted(request);
     if (!(mayAccept ? this.#mayRepeat(peer, id) : this.#mayFail(peer))) {
       counters.count('auth-rate');
       meter.authentications.add('rate');
       return packWire(badLoad);
     }
+    const needsCheck = !mayAccept && keys.takesId(id) && !isFull(id);
+    const isUsable = needsCheck ? await this.#isUsable(request.pub, peer) : undefined;
+    // Only the decision and the change of the key are exclusive for the id. RSA operations for a
+    // stranger wait for others of the same address, and must not delay sign-ins of the minion.
+    const reply = await keys.exclusive(id, () => this.#decide(request, peer, isUsable));
+    return reply();
+  }
+
+  /**
+   * Decides about the offered key, and applies the decision. Returns a function that computes the
+   * reply.
+   * @param checked - whether the offered key can be used; `undefined` if this was not checked
+   */
+  async #decide(
+    request: AuthRequest,
+    peer: Peer,
+    checked: boolean | undefined,
+  ): Promise<() => Promise<Uint8Array>> {
+    const { counters, meter, log } = this.#options;
+    const { id } = request;
+    // The lowest version and the key of the id may have changed while the request waited.
+    if (!this.#permitsVersion(request, peer)) return async () => packWire(badLoad);
+    const mayAccept = this.#isAccepted(request);
     if (!mayAccept && !this.#options.keys.takesId(id)) {
       counters.count('auth-ERR_BAD_ID');
       meter.authentications.add('malformed');
@@ -139,30 +154,43 @@ export class SignIn {
         { minion: id, remote: peer.address },
         'the id is not permitted for new minions (minion_ids)',
       );
-      return this.#refuse(request, false, peer);
+      return () => this.#refuse(request, false, peer);
     }
     if (this.#options.isFull(id)) {
       meter.authentications.add('full');
       this.#emit({ result: false, act: 'full' }, request);
-      return this.#refuse(request, 'full', peer);
+      return () => this.#refuse(request, 'full', peer);
     }
-    if (!mayAccept && !(await this.#isUsable(request.pub, peer))) {
+    if (!mayAccept && !(checked ?? (await this.#isUsable(request.pub, peer)))) {
       counters.count('auth-unusable-key');
       meter.authentications.add('unusable-key');
-      return this.#refuse(request, false, peer);
+      return () => this.#refuse(request, false, peer);
     }
     const verdict = await this.#judge(request, peer, mayAccept);
     if (!(await this.#applyDecision(verdict, request, peer))) {
       counters.count('auth-pending-full');
       meter.authentications.add('pending-full');
-      return this.#refuse(request, true, peer);
+      return () => this.#refuse(request, true, peer);
     }
     meter.authentications.add(verdict.outcome);
     this.#emit(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
       ? this.#accept(request, peer)
-      : this.#refuse(request, verdict.ret, peer);
+      : () => this.#refuse(request, verdict.ret, peer);
+  }
+
+  #permitsVersion({ id, version }: AuthRequest, { address }: Peer): boolean {
+    const { versions, counters, meter } = this.#options;
+    if (versions.permits(id, version, address)) return true;
+    counters.count('auth-version');
+    meter.authentications.add('version');
+    return false;
+  }
+
+  #isAccepted({ id, pub }: AuthRequest): boolean {
+    const known = this.#options.keys.get(id);
+    return known?.state === 'accepted' && isSameText(known.pem, pub);
   }
 
   async #judge(
@@ -227,27 +255,36 @@ export class SignIn {
     return this.#options.rsa.run({ kind: 'check-key', pem }, addressOwner(address));
   }
 
-  async #accept(request: AuthRequest, { publishPort, address }: Peer): Promise<Uint8Array> {
+  /**
+   * Reads the keys for the reply to an accepted sign-in, while no one can delete the key of the
+   * minion. Returns a function that computes the reply.
+   */
+  async #accept(
+    request: AuthRequest,
+    { publishPort, address }: Peer,
+  ): Promise<() => Promise<Uint8Array>> {
     const { masterKeys, publishKey, sessions, rsa } = this.#options;
     const session = await sessions.obtain(request.id);
     const { key, signature } = publishKey.current;
-    const pubSig = await this.#signMasterKey(request, address);
-    return rsa.run(
-      {
-        kind: 'accept',
-        request,
-        material: {
-          masterPrivate: masterKeys.privateKey,
-          masterPublicPem: masterKeys.publicPem,
-          publishPort,
-          aes: key.text,
-          session: session.text,
-          x931Sig: signature,
-          ...(pubSig === undefined ? {} : { pubSig }),
+    return async () => {
+      const pubSig = await this.#signMasterKey(request, address);
+      return rsa.run(
+        {
+          kind: 'accept',
+          request,
+          material: {
+            masterPrivate: masterKeys.privateKey,
+            masterPublicPem: masterKeys.publicPem,
+            publishPort,
+            aes: key.text,
+            session: session.text,
+            x931Sig: signature,
+            ...(pubSig === undefined ? {} : { pubSig }),
+          },
         },
-      },
-      addressOwner(address),
-    );
+        addressOwner(address),
+      );
+    };
   }
 
   async #signMasterKey(request: AuthRequest, address: string): Promise<string | undefined> {

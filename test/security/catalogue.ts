@@ -3978,4 +3978,12 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/changed-rights.test.ts: a run is continued only if the rules permit it on the minions that it was started on',
     ],
   },
+  {
+    id: 'H-764',
+    threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
+    tests: [
+      'master/requests/sign-in-lock.test.ts: a minion signs in while a stranger waits for an RSA task for its id',
+      'master/requests/sign-in-lock.test.ts: a sign-in that waits is refused if its version is not permitted any more',
+    ],
+  },
 ];
