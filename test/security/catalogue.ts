@@ -3889,4 +3889,11 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
     ],
   },
+  {
+    id: 'H-780',
+    threat: 'a client that reads no responses requests a large outcome of a run again and again',
+    tests: [
+      'heat-bridge/written-answers.test.ts: the bytes of an outcome are counted for each response that a client has not read',
+    ],
+  },
 ];
