@@ -3896,4 +3896,12 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/written-answers.test.ts: the bytes of an outcome are counted for each response that a client has not read',
     ],
   },
+  {
+    id: 'H-783',
+    threat: 'readers that stop reading keep the returns of ended runs beyond their limit',
+    tests: [
+      'heat-bridge/run-returns.test.ts: a reader that stopped reading does not keep the returns that its run drops',
+      'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
+    ],
+  },
 ];
