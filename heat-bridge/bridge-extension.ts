@@ -6,9 +6,10 @@
 
 import type { FastifyInstance } from 'fastify';
 import type { MasterConfig } from '#config';
-import type { ExtensionHost, ExtPillar, HttpServerContext, OpenExtension } from '#master';
+import type { ExtensionHost, ExtPillar, OpenExtension } from '#master';
 import type { CatalogEntryKind, CatalogKindSource } from './catalog/entry-kind.ts';
 import type { CommandDefinition } from './commands/command-definition.ts';
+import type { BridgeHttpContext } from './http/written-answers.ts';
 import type { BridgeSections, SectionProblem } from './options.ts';
 import type { PlanDefinition } from './plans/plan-definition.ts';
 import type { Traces } from './tracing.ts';
@@ -93,5 +94,5 @@ export interface BridgeContribution extends Omit<OpenExtension, 'pillar' | 'rout
   /** Provider of pillar data below the key `saltbridge`. */
   readonly pillar?: ExtPillar;
   /** Adds the extension's HTTP routes below `/bridge/v1`. */
-  readonly addRoutes?: (app: FastifyInstance, context: HttpServerContext) => void;
+  readonly addRoutes?: (app: FastifyInstance, context: BridgeHttpContext) => void;
 }

@@ -18,7 +18,15 @@ export interface SendLimits {
    * messages. Default: 1 MiB.
    */
   readonly extraBytes?: number;
+  /**
+   * Time after which a connection is destroyed if a sender waits for it in {@link
+   * SendQueue.flushed} and its reader receives nothing, in milliseconds. Default: no such limit.
+   */
+  readonly stallMs?: number | undefined;
 }
+
+/** Limits of a {@link SendPool}, with default values filled in. */
+type CompleteLimits = Required<Omit<SendLimits, 'stallMs'>> & Pick<SendLimits, 'stallMs'>;
 
 /**
  * Maximum number of bytes passed to the system in one write. The maximum limits the memory for the
@@ -37,7 +45,7 @@ const lingerMs = 30_000;
  * total limit.
  */
 export class SendPool {
-  readonly #limits: Required<SendLimits>;
+  readonly #limits: CompleteLimits;
   readonly #queues = new Set<SendQueue>();
   /** For each waiting chunk, the number of reader queues that contain it. */
   readonly #holders = new Map<Uint8Array, number>();
@@ -99,7 +107,7 @@ export class SendPool {
 
 /** Functions of the pool that a queue uses. */
 interface SendPoolHandle {
-  readonly limits: Required<SendLimits>;
+  readonly limits: CompleteLimits;
   readonly retain: (chunk: Uint8Array) => void;
   readonly release: (chunk: Uint8Array) => void;
   readonly closed: () => void;
@@ -122,6 +130,8 @@ export class SendQueue {
   #state: 'open' | 'ending' | 'closed' = 'open';
   #linger: NodeJS.Timeout | undefined;
   #waiters: (() => void)[] = [];
+  /** Destroys the stream if its reader receives nothing while senders wait. */
+  #stall: NodeJS.Timeout | undefined;
 
   constructor(out: Writable, farewell: () => readonly Uint8Array[], pool: SendPoolHandle) {
     this.#out = out;
@@ -152,9 +162,14 @@ export class SendQueue {
     return this.#isOpen();
   }
 
-  /** Resolves when all waiting messages have been written, or when the queue is closed. */
+  /**
+   * Resolves when all waiting messages have been written, or when the queue is closed. If the
+   * reader receives nothing for {@link SendLimits.stallMs}, destroys the stream.
+   */
   async flushed(): Promise<void> {
     if (this.#waitingBytes === 0) return;
+    const { stallMs } = this.#pool.limits;
+    if (stallMs !== undefined) this.#stall ??= setTimeout(() => this.destroy(), stallMs);
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
@@ -234,6 +249,7 @@ export class SendQueue {
   #onWritten(chunk: Uint8Array, bytes: number): void {
     if (this.#state === 'closed') return;
     this.#isWriting = false;
+    this.#stall?.refresh();
     this.#written += bytes;
     if (this.#written === chunk.byteLength) {
       this.#written = 0;
@@ -265,6 +281,8 @@ export class SendQueue {
   }
 
   #wake(): void {
+    clearTimeout(this.#stall);
+    this.#stall = undefined;
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }

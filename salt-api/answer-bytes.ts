@@ -31,8 +31,16 @@ export class AnswerBytes {
    * @throws LimitExceeded if the results of the user, or of all users, take too many bytes
    */
   take(owner: string, value: WireValue): void {
+    if (!this.#isReleased) this.takeBytes(owner, memoryOf(value));
+  }
+
+  /**
+   * Counts bytes of a result towards the limit of a user, until the response ends.
+   * @throws LimitExceeded
+   */
+  takeBytes(owner: string, amount: number): void {
     if (this.#isReleased) return;
-    const part = { budget: this.#budget, owner, amount: memoryOf(value) };
+    const part = { budget: this.#budget, owner, amount };
     if (!this.#budget.tryTake(owner, part.amount)) throw new LimitExceeded(apiLimits.answerBytes);
     this.#held.push(part);
   }

@@ -17,7 +17,7 @@ export const apiLimits = defineLimits('api', {
     effect: 'The connection ends.',
   },
   answerBytes: {
-    unit: 'bytes of results of commands in responses that are not yet sent',
+    unit: 'bytes of results of commands and of methods of `/rpc` in responses that are not yet sent',
     owner: 'user',
     perOwner: 536_870_912,
     total: 1_073_741_824,
@@ -55,6 +55,12 @@ export const apiLimits = defineLimits('api', {
     amounts: '`stream_bytes`',
     option: 'saltbridge:api:stream_bytes',
     effect: 'The slowest readers are disconnected first.',
+  },
+  unreadSeconds: {
+    unit: 'seconds in which a client receives no part of the result of a method of `/rpc`, or of a stream that waits for its reader',
+    owner: 'connection',
+    perOwner: 60,
+    effect: 'The connection ends. Streams of events have a limit of waiting bytes instead.',
   },
   localEventBytes: {
     unit: "bytes that wait for Salt's own clients at the local event socket",
@@ -109,3 +115,9 @@ export const apiLimits = defineLimits('api', {
     effect: 'Further changes are combined, and sent later.',
   },
 });
+
+/**
+ * Time after which a connection ends if its client receives nothing of a result or of a stream, in
+ * milliseconds.
+ */
+export const unreadMs = (apiLimits.unreadSeconds.perOwner ?? Infinity) * 1000;

@@ -22,7 +22,7 @@ import { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
 import { FormattedTexts } from './formatted-events.ts';
 import { StatePace } from './formatted-stream.ts';
 import { createHostGuard, isLoopback } from './host-guard.ts';
-import { apiLimits } from './limits.ts';
+import { apiLimits, unreadMs } from './limits.ts';
 import {
   type CompleteOptions,
   completeOptions,
@@ -99,6 +99,7 @@ export async function createSaltApi(
     sendPool: new SendPool(apiLimits.streamBytes, {
       messageBytes: complete.maxEventSize,
       totalBytes: complete.streamBytes,
+      stallMs: unreadMs,
     }),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),

@@ -2,12 +2,13 @@
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import type { ExtensionHost, HttpServerContext } from '#master';
+import type { ExtensionHost } from '#master';
 import { compileSchema } from '#runtime';
 import { Texts } from '#store';
 import { requireCommandRule } from '../http/http-caller.ts';
 import { parseBody } from '../http/route-schema.ts';
 import { addRunRoutes, runFields } from '../http/run-routes.ts';
+import type { BridgeHttpContext } from '../http/written-answers.ts';
 import type { CommandApi } from './command-api.ts';
 import { type CommandInfo, CommandSchema } from './command-info.ts';
 import { commandUpdates, OutcomeSchema } from './command-request.ts';
@@ -28,7 +29,7 @@ const compiledRunBody = compileSchema(RunBody);
 /** Adds the HTTP routes that list, describe and run commands, and the routes of their runs. */
 export function addCommandRoutes(
   app: FastifyInstance,
-  server: HttpServerContext,
+  server: BridgeHttpContext,
   host: Pick<ExtensionHost, 'holdToken'>,
   api: CommandApi,
 ): void {

@@ -96,18 +96,22 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   }
 
   handle(isRepeated: boolean): CommandHandle {
-    const { id, command, minions, outcome } = this;
+    const { id, command, minions } = this;
+    const outcome = () => this.outcome;
     return {
       id,
       command,
       minions,
       missing: this.leftOut.missing,
       isRepeated,
-      outcome,
+      // A handle must not keep the returns that the run drops.
+      get outcome() {
+        return outcome();
+      },
       updates: () => this.updates(),
       cancel: async () => {
         this.cancel();
-        await outcome;
+        await outcome();
       },
     };
   }

@@ -9,7 +9,7 @@ class UpdateLog<U, O> {
    * Outcome of the run. If the run fails, this promise rejects. Callers that ignore the promise
    * cause no unhandled rejection.
    */
-  readonly outcome: Promise<O>;
+  outcome: Promise<O>;
   readonly #updates: U[] = [];
   /** Resolved by the next update. `undefined` if no reader waits for it. */
   #change: PromiseWithResolvers<void> | undefined;
@@ -48,7 +48,16 @@ class UpdateLog<U, O> {
   }
 
   async *updates(): AsyncGenerator<U, void, void> {
-    for await (const batch of this.batches(0)) yield* batch;
+    // Hold no copy of the list while the reader handles an update: `shorten` replaces its entries.
+    for (let next = 0; ; ) {
+      const change = this.#change.signal;
+      const update = this.#updates[next];
+      if (update !== undefined) {
+        next += 1;
+        yield update;
+      } else if (this.#isOver) break;
+      else if (!change.aborted) await once(change, 'abort');
+    }
     // If the run failed, throw its error.
     await this.outcome;
   }
@@ -71,16 +80,13 @@ class UpdateLog<U, O> {
   }
 
   /**
-   * Returns a new log with converted updates and a converted outcome. Must be called only after
-   * this log has ended. Current readers of this log continue to read the unconverted updates.
+   * Replaces the updates and the outcome, also for current readers. Must be called only after this
+   * log has ended.
    */
-  converted(update: (update: U) => U, outcome: (outcome: O) => O): UpdateLog<U, O> {
-    const log = new UpdateLog<U, O>();
-    log.#updates.push(...this.#updates.map(update));
-    log.#isOver = true;
-    const { resolve, reject } = log.#settle;
-    this.outcome.then((it) => resolve(outcome(it)), reject);
-    return log;
+  shorten(update: (update: U) => U, outcome: (outcome: O) => O): void {
+    for (const [index, it] of this.#updates.entries()) this.#updates[index] = update(it);
+    this.outcome = this.outcome.then(outcome);
+    this.outcome.catch(() => {});
   }
 
   #wake(): void {
@@ -112,7 +118,7 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   /** Name of the caller. */
   readonly owner: string;
   readonly #cancel = new AbortController();
-  #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
+  readonly #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
   #isInterrupted = false;
   /**
    * Counts the bytes of the run's returns towards the limit of its owner. `undefined` if this
@@ -189,12 +195,12 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Removes the returns from the updates and the outcome of the run, which must have ended. Handles
-   * and readers that exist already are not affected.
+   * Removes the returns from the updates and the outcome of the run, which must have ended. Readers
+   * that have not received an update yet receive it without returns.
    */
   dropReturns(): void {
     this.#returnBytes = 0;
-    this.#updates = this.#updates.converted(
+    this.#updates.shorten(
       (update) => this.shortenUpdate(update),
       (outcome) => this.shortenOutcome(outcome),
     );

@@ -87,7 +87,7 @@ export function createBridgePlugin(
     methods: () => ({ bridge: Object.assign({}, ...contributions().map(({ rpc }) => rpc)) }),
     register: (app, server) => {
       app.addContentTypeParser('application/json', server.readJson);
-      writeAnswersInSteps(app, server);
+      const holdAnswer = writeAnswersInSteps(app, server);
       // Schemas of routes only document them. Handlers authenticate the caller before they validate
       // the body.
       app.setValidatorCompiler(() => () => true);
@@ -95,7 +95,7 @@ export function createBridgePlugin(
       refuseIfStale(app, requireCurrent);
       limitRefusedTokens(app, server);
       app.setErrorHandler((error, { url }, reply) => sendBridgeError(error, reply, url));
-      for (const { addRoutes } of contributions()) addRoutes?.(app, server);
+      for (const { addRoutes } of contributions()) addRoutes?.(app, { ...server, holdAnswer });
     },
   };
 }

@@ -1,12 +1,14 @@
 /** HTTP routes of runs of commands and plans. The caller's token authorises each request. */
 
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TSchema } from 'typebox';
-import type { ExtensionHost, HttpServerContext } from '#master';
+import type { ExtensionHost } from '#master';
 import { createCallerResolver, type HttpCaller } from './http-caller.ts';
 import { MarkedLines } from './marked-lines.ts';
 import { describeRoute } from './route-schema.ts';
 import { UpdateStreams } from './update-stream.ts';
+import type { BridgeHttpContext } from './written-answers.ts';
 
 /** Maximum size of a request body, in bytes. */
 const bodyLimit = 1_048_576;
@@ -65,6 +67,9 @@ export interface RunRoutes<Run extends FollowedRun> {
   readonly cancel: (run: Run, query: Readonly<Record<string, string>>) => Promise<void>;
 }
 
+const stateHead = Buffer.from('{"state":"ended","outcome":');
+const stateTail = Buffer.from('}');
+
 interface RunRequest {
   readonly Params: { readonly id: string; readonly name: string };
   readonly Querystring: Readonly<Record<string, string>>;
@@ -76,7 +81,7 @@ interface RunRequest {
  */
 export function addRunRoutes<Run extends FollowedRun>(
   app: FastifyInstance,
-  server: HttpServerContext,
+  server: BridgeHttpContext,
   host: Pick<ExtensionHost, 'holdToken'>,
   kind: RunRoutes<Run>,
 ): void {
@@ -111,10 +116,17 @@ export function addRunRoutes<Run extends FollowedRun>(
     const find = (): Promise<Run> => kind.find(request.params.id, caller);
     return streams.send(reply, caller, find, kind.first);
   });
+  // Responses with the same outcome share its bytes.
+  const sendJson = async (reply: FastifyReply, pieces: readonly Buffer[]) => {
+    const length = pieces.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    await server.holdAnswer(reply, (take) => take(length));
+    reply.type('application/json; charset=utf-8').header('content-length', length);
+    return reply.send(Readable.from(slicesOf(pieces)));
+  };
   const sendState = async (reply: FastifyReply, outcome: object | undefined) => {
     if (outcome === undefined) return reply.send({ state: 'running' });
     const json = await lines.jsonOf(outcome);
-    return sendJson(reply, ['{"state":"ended","outcome":', json, '}']);
+    return sendJson(reply, [stateHead, json, stateTail]);
   };
   app.get<RunRequest>(`/${runs}/:id/outcome`, { schema: schemas.outcome }, async (request, reply) =>
     sendState(reply, await currentOutcome((await found(request)).outcome)),
@@ -126,10 +138,15 @@ export function addRunRoutes<Run extends FollowedRun>(
   });
 }
 
-/** Sends a response that consists of pieces of JSON text. */
-function sendJson(reply: FastifyReply, pieces: readonly (string | Buffer)[]): FastifyReply {
-  const body = Buffer.concat(pieces.map((piece) => Buffer.from(piece)));
-  return reply.type('application/json; charset=utf-8').send(body);
+/** Maximum size of a piece that is written at a time, in bytes. TLS copies each piece. */
+const sliceBytes = 65_536;
+
+function* slicesOf(pieces: readonly Buffer[]): Generator<Buffer, void, void> {
+  for (const piece of pieces) {
+    for (let from = 0; from < piece.length; from += sliceBytes) {
+      yield piece.subarray(from, from + sliceBytes);
+    }
+  }
 }
 
 function schemasOf({

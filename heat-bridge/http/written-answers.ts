@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { HttpServerContext } from '#master';
 import {
   addressOwner,
@@ -54,36 +54,67 @@ interface WrittenAnswersOptions {
 }
 
 /**
- * Writes the responses of all routes as JSON. Writes large ones in steps, and counts their bytes
- * towards the limit of their token until they are sent.
+ * Counts the bytes of a response towards the limit of its token, until the response closes.
+ * @param write - writes the response into memory, and takes the bytes of each piece
+ * @throws LimitExceeded if the token, or all tokens together, hold too many bytes
  */
-export function writeAnswersInSteps(
-  app: FastifyInstance,
-  { tokenOf, budget = new Budget(bridgeLimits.answerBytes) }: WrittenAnswersOptions,
-): void {
-  const scheduler = new StepScheduler();
-  app.addHook('preSerialization', async (request, { raw }, payload) => {
-    if (isSmallJson(payload)) return payload;
+export type HoldAnswer = (
+  reply: FastifyReply,
+  write: (take: (bytes: number) => void) => void | Promise<void>,
+) => Promise<void>;
+
+/** Context of the routes of the bridge. */
+export interface BridgeHttpContext extends HttpServerContext {
+  /** Must be called for each large response that is sent as a stream or as bytes. */
+  readonly holdAnswer: HoldAnswer;
+}
+
+function createHold({ tokenOf, budget }: Required<WrittenAnswersOptions>): HoldAnswer {
+  return async ({ request, raw }, write) => {
     const owner = hash('sha256', tokenOf(request) ?? addressOwner(request.ip));
     let held = 0;
     const release = (): void => budget.release(owner, held);
-    const pieces: string[] = [];
-    const take = (piece: string): void => {
-      if (!budget.tryTake(owner, piece.length)) throw new LimitExceeded(bridgeLimits.answerBytes);
-      held += piece.length;
-      pieces.push(piece);
+    const take = (bytes: number): void => {
+      if (!budget.tryTake(owner, bytes)) throw new LimitExceeded(bridgeLimits.answerBytes);
+      held += bytes;
     };
     try {
-      await scheduler.run(writeJsonInSteps(payload, plainJson, take));
+      await write(take);
     } catch (error) {
       release();
       throw error;
     }
     if (raw.closed) release();
     else raw.once('close', release);
+  };
+}
+
+/**
+ * Writes the responses of all routes as JSON. Writes large ones in steps, and counts their bytes
+ * towards the limit of their token until they are sent.
+ * @returns a function that counts the bytes of responses that their routes write themselves
+ */
+export function writeAnswersInSteps(
+  app: FastifyInstance,
+  { tokenOf, budget = new Budget(bridgeLimits.answerBytes) }: WrittenAnswersOptions,
+): HoldAnswer {
+  const scheduler = new StepScheduler();
+  const hold = createHold({ tokenOf, budget });
+  app.addHook('preSerialization', async (_request, reply, payload) => {
+    if (isSmallJson(payload)) return payload;
+    const pieces: string[] = [];
+    await hold(reply, (take) =>
+      scheduler.run(
+        writeJsonInSteps(payload, plainJson, (piece) => {
+          take(piece.length);
+          pieces.push(piece);
+        }),
+      ),
+    );
     return new WrittenAnswer(pieces.join(''));
   });
   app.setReplySerializer((payload) =>
     payload instanceof WrittenAnswer ? payload.text : writeJson(payload),
   );
+  return hold;
 }

@@ -2,13 +2,14 @@
 
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import type { ExtensionHost, HttpServerContext } from '#master';
+import type { ExtensionHost } from '#master';
 import { compileSchema } from '#runtime';
 import { Texts } from '#store';
 import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { parseBody } from '../http/route-schema.ts';
 import { addRunRoutes, runFields } from '../http/run-routes.ts';
+import type { BridgeHttpContext } from '../http/written-answers.ts';
 import type { PlanApi } from './plan-api.ts';
 import { mayRunPlan, PlanSchema } from './plan-info.ts';
 import { PlanOutcomeSchema, planUpdates } from './plan-request.ts';
@@ -33,7 +34,7 @@ const compiledRunBody = compileSchema(RunBody);
  */
 export function addPlanRoutes(
   app: FastifyInstance,
-  server: HttpServerContext,
+  server: BridgeHttpContext,
   host: Pick<ExtensionHost, 'holdToken'>,
   api: PlanApi,
 ): void {

@@ -69,18 +69,22 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
   }
 
   handle(isRepeated: boolean): PlanHandle {
-    const { id, plan, groups, narrowed, outcome } = this;
+    const { id, plan, groups, narrowed } = this;
+    const outcome = () => this.outcome;
     return {
       id,
       plan,
       groups,
       narrowed,
       isRepeated,
-      outcome,
+      // A handle must not keep the returns that the run drops.
+      get outcome() {
+        return outcome();
+      },
       updates: () => this.updates(),
       cancel: async (options) => {
         this.cancel(options);
-        await outcome;
+        await outcome();
       },
     };
   }

@@ -158,13 +158,14 @@ export class StepRunner {
  * results in its outcome.
  */
 async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
-  const yielded = new Set<CommandResult>();
+  // The results in the outcome may be copies, without returns.
+  const yielded = new Map<string, CommandResult['state']>();
   for await (const update of handle.updates()) {
     if (update.type !== 'result') continue;
-    yielded.add(update.result);
+    yielded.set(update.result.minion, update.result.state);
     yield update.result;
   }
   for (const result of (await handle.outcome).results) {
-    if (!yielded.has(result)) yield result;
+    if (yielded.get(result.minion) !== result.state) yield result;
   }
 }

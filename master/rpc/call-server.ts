@@ -60,6 +60,11 @@ export interface CallServerOptions {
   readonly steps: Pick<StepScheduler, 'run'>;
   /** Pool that limits the outgoing data of all streams. */
   readonly sendPool: SendPool;
+  /**
+   * Time after which a connection ends if its client receives nothing of a result, in milliseconds.
+   * Default: no such limit.
+   */
+  readonly stallMs?: number;
 }
 
 /** Input of a call, as its client supplied it. */
@@ -67,6 +72,12 @@ export interface CallInput {
   readonly parameters: unknown;
   /** Requester of the call, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester | undefined;
+  /**
+   * Returns a function that counts bytes of a large result towards the limit of the caller. The
+   * function throws an error if the limit is exceeded. The owner of the limit releases the bytes in
+   * {@link leave}. Default: bytes are not counted.
+   */
+  readonly hold?: (() => Promise<(bytes: number) => void>) | undefined;
   /** Called once when the call ends. */
   readonly leave?: (() => void) | undefined;
 }
@@ -117,7 +128,7 @@ export class CallServer {
       // head will receive all later events.
       const result = await method.invoke(this.#options.api, parameters, call.signal, by);
       if (isStream(result)) await this.#writeStream(method, call, result);
-      else await this.#writeResult(response, result);
+      else await this.#writeResult(response, result, input.hold);
     } catch (error) {
       const shown = this.#shownError(name, error);
       if (response.headersSent) response.end(lineOf({ error: shown }));
@@ -172,15 +183,27 @@ export class CallServer {
     return { code: 'ERR_INTERNAL', message: 'internal error of the master; see its log' };
   }
 
-  async #writeResult(response: ServerResponse, result: unknown): Promise<void> {
+  async #writeResult(
+    response: ServerResponse,
+    result: unknown,
+    hold: CallInput['hold'],
+  ): Promise<void> {
+    const { steps, stallMs = 0 } = this.#options;
     response.setHeader('content-type', 'application/json');
     if (isSmallJson(result)) {
+      response.setTimeout(stallMs);
       response.end(writeJson({ result: asJson(result) }));
       return;
     }
+    const count = await hold?.();
     const chunks: Buffer[] = [];
-    const take = (piece: string): unknown => chunks.push(Buffer.from(piece));
-    await this.#options.steps.run(writeJsonInSteps({ result }, markedForm, take));
+    const take = (piece: string): void => {
+      const chunk = Buffer.from(piece);
+      count?.(chunk.byteLength);
+      chunks.push(chunk);
+    };
+    await steps.run(writeJsonInSteps({ result }, markedForm, take));
+    response.setTimeout(stallMs);
     await pipeline(Readable.from(chunks), response);
   }
 

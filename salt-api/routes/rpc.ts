@@ -2,12 +2,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import {
   type AuditRequester,
+  actorOf,
   CallServer,
   coreMethods,
+  masterServices,
   type RpcMethod,
   requesterName,
 } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
+import { AnswerBytes } from '../answer-bytes.ts';
 import {
   type ApiContext,
   bytesOf,
@@ -18,15 +21,16 @@ import {
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import type { StreamOwner } from '../event-stream.ts';
+import { unreadMs } from '../limits.ts';
 import { bearerOf } from '../session-token.ts';
 import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
 
 /**
- * Methods whose streams may be silent for a long time. These streams count towards the limit of
- * event streams. Streams of jobs end with the job and are not limited.
+ * Methods whose streams do not count towards the limit of event streams. The limit
+ * `users.jobStreams` counts them.
  */
-const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
+const jobStreams: ReadonlySet<string> = new Set(['jobs.batch', 'jobs.follow', 'jobs.run']);
 
 /** Maximum size of a call for which no authentication is needed, in bytes. */
 const maxOpenBytes = 8192;
@@ -42,16 +46,28 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   const { extensionHost: host } = options;
   const methods = coreMethods(host && ((key) => host.find(key)));
   const more = options.plugins.map((plugin) => plugin.methods?.() ?? {});
-  const server = new CallServer({ methods, more, api, calls: api.calls, log, steps, sendPool });
+  const { calls } = api;
+  const stallMs = unreadMs;
+  const server = new CallServer({ methods, more, api, calls, log, steps, sendPool, stallMs });
   const handle: RouteHandlerMethod = async (request, reply) => {
     const signal = requestEndSignal(context, reply);
     takeOver(reply);
     const name = nameOf(request);
-    await server.serve({ name, response: reply.raw, signal }, async ({ access }) => {
+    const call = { name, response: reply.raw, signal };
+    await server.serve(call, async ({ access, isStream }) => {
       const input = await permitted({ context, server, name, access }, request);
-      if (!longStreams.has(name)) return input;
-      const owner = await readerOf(context, input);
-      return { ...input, leave: context.streams.enter(owner, request.raw.socket) };
+      const owner = (): Promise<StreamOwner> => readerOf(context, input, request.ip);
+      if (isStream) {
+        if (jobStreams.has(name)) return input;
+        const leave = context.streams.enter(await owner(), request.raw.socket);
+        return { ...input, leave };
+      }
+      const held = new AnswerBytes(context.answerBudget);
+      const hold = async (): Promise<(bytes: number) => void> => {
+        const { user } = await owner();
+        return (bytes) => held.takeBytes(user, bytes);
+      };
+      return { ...input, hold, leave: () => held.release() };
     });
     return reply;
   };
@@ -114,16 +130,24 @@ async function permitted(
 }
 
 /**
- * Returns the token and the user of a call. The event stream of the call counts towards their
- * limits.
+ * Returns the token and the user of a call. The streams and the results of the call count towards
+ * their limits.
+ * @param address - address of the client
  * @throws AuthenticationError
  */
 async function readerOf(
   context: ApiContext,
-  { parameters: { token }, by }: { readonly parameters: WireMap; readonly by?: AuditRequester },
+  { parameters, by }: { readonly parameters: WireMap; readonly by?: AuditRequester },
+  address: string,
 ): Promise<StreamOwner> {
   if (by !== undefined) return { user: requesterName(by.who), token: requesterName(by.who) };
-  return streamOwnerOf(await resolveCaller(context, typeof token === 'string' ? token : ''));
+  const token = typeof parameters.token === 'string' ? parameters.token : '';
+  const holders = context.options.extensionHost?.find(masterServices.tokenHolders);
+  if (holders === undefined) return streamOwnerOf(await resolveCaller(context, token));
+  // The token may be one of Keystone, which only the extension host accepts.
+  const { subject, stop } = await holders.hold(token, address);
+  stop();
+  return { user: requesterName(actorOf(subject)), token };
 }
 
 async function parametersOf(

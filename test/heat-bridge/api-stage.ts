@@ -13,10 +13,10 @@ const rule = allow('limited', {
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-export function startBridgeApi(
+export async function startBridgeApi(
   t: ExecutionContext,
   { options, functions }: Pick<ApiSetup, 'options' | 'functions'> = {},
-): Promise<RunningApi> {
+): Promise<RunningApi & { readonly bridge: ReturnType<typeof createBridge> }> {
   const later = { ...echo, name: 'demo.later', within: 'web*' };
   const other = { ...echo, name: 'other.echo' };
   const mixed = {
@@ -25,13 +25,14 @@ export function startBridgeApi(
     steps: { one: { command: 'demo.echo', group: 'all', undo: { command: 'other.echo' } } },
   };
   const bridge = createBridge({ commands: [echo, later, other], plans: [twice, mixed] });
-  return startApi(t, {
+  const running = await startApi(t, {
     config: { acl: acl([rule]) },
     extensions: [bridge],
     // The parts of the bridge exist when the master has started.
     options: { ...options, plugins: [bridge.http] },
     functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null, ...functions },
   });
+  return { ...running, bridge };
 }
 
 /** Parses the updates of a run, one per line. */

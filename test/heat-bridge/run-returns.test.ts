@@ -62,16 +62,37 @@ test('ended runs hold a limited number of bytes of returns for each caller and i
     return lists.filter(([, list]) => list.some((it) => it !== undefined)).map(([id]) => id);
   };
   t.deepEqual(await held(), ['b1', 'a2', 'a3']);
-  // The run itself, and handles from before, are still there.
+  // The run itself is still there. Handles from before do not keep its returns.
   t.is(registry.get('a1'), runs[0]);
   t.is((await runs[0]?.outcome)?.status, 'succeeded');
-  t.is(typeof (await handle?.outcome)?.results[0]?.return, 'string');
+  t.is((await handle?.outcome)?.results[0]?.return, undefined);
   runs.push(await add('c1', 'c'));
   t.deepEqual(await held(), ['b1', 'a3', 'c1']);
   const { run: large, end } = await ended('d1', 'd', 'x'.repeat(3000));
   registry.add(large);
   runs.push(await end());
   t.deepEqual(await held(), ['b1', 'a3', 'c1']);
+});
+
+test('a reader that stopped reading does not keep the returns that its run drops', async (t) => {
+  const { run, end } = await ended('a1', 'a', 'x');
+  const update = resultOf('y');
+  run.tell({ type: 'result', jid: 'a1', result: update });
+  const reader = run.updates();
+  const first = await reader.next();
+  t.like(first.value, { type: 'result', result: { return: 'x' } });
+  await end();
+  run.dropReturns();
+  const rest: unknown[] = [];
+  for await (const it of reader) {
+    rest.push(it.type === 'result' ? it.result.return : it.type);
+    if (it.type === 'outcome')
+      t.deepEqual(
+        it.outcome.results.map((one) => one.return),
+        [undefined],
+      );
+  }
+  t.deepEqual(rest, [undefined, 'outcome']);
 });
 
 test('the returns of many small values count with their memory', async (t) => {

@@ -1,10 +1,16 @@
 /** Large responses of the bridge over HTTP. */
 
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import test from 'ava';
 import fastify from 'fastify';
+import Type from 'typebox';
+import { addRunRoutes } from '#heat-bridge/http/run-routes.ts';
 import { jsonInSteps, writeAnswersInSteps } from '#heat-bridge/http/written-answers.ts';
 import { bridgeLimits } from '#heat-bridge/limits.ts';
 import { Budget, readingSteps } from '#runtime';
+import { until } from '../helpers/deadline.ts';
+import { policyOf } from '../helpers/policies.ts';
 
 const large = {
   name: 'shop',
@@ -59,4 +65,56 @@ test('the bytes of large responses are counted until they are sent', async (t) =
   t.is(await ask('/one'), 200);
   while (budget.total > 0) await new Promise((resolve) => setImmediate(resolve));
   t.is(await ask('/one'), 200);
+});
+
+test('the bytes of an outcome are counted for each response that a client has not read', async (t) => {
+  // More bytes than the buffers of a connection.
+  const outcome = Promise.resolve({ text: 'x'.repeat(20_000_000) });
+  const budget = new Budget(bridgeLimits.answerBytes, { perOwner: 30_000_000, total: 90_000_000 });
+  const app = fastify();
+  t.teardown(() => app.close());
+  app.setErrorHandler((error, _request, reply) => reply.code(429).send(String(error)));
+  const tokenOf = (): string => 'a';
+  const unused = (): never => {
+    throw new Error('not used');
+  };
+  const streams = { tryEnter: unused };
+  const { signal: closing } = new AbortController();
+  const holdAnswer = writeAnswersInSteps(app, { tokenOf, budget });
+  const server = { tokenOf, closing, streams, sendPool: { open: unused }, readJson: unused };
+  const subject = { kind: 'service', name: 'a' } as const;
+  const holder = { subject, policy: policyOf([]), ended: closing, stop: () => {} };
+  addRunRoutes(
+    app,
+    { ...server, holdAnswer },
+    { holdToken: async () => holder },
+    {
+      ...{ collection: 'commands', runs: 'runs', noun: 'command', updates: [], begun: {} },
+      ...{ info: Type.Object({}), body: Type.Object({}), outcome: Type.Object({}) },
+      ...{ list: unused, show: unused, read: unused, first: unused, cancel: async () => {} },
+      find: async () => ({ outcome, updates: unused }),
+    },
+  );
+  const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  const answerTo = async (method: string, path: string): Promise<IncomingMessage> => {
+    const asked = httpRequest({ port, host: '127.0.0.1', method, path, agent: false });
+    asked.end();
+    t.teardown(() => asked.destroy());
+    const [answer]: IncomingMessage[] = await once(asked, 'response');
+    if (answer === undefined) throw new Error('no response');
+    return answer.on('error', () => {});
+  };
+  for (const [method, path] of [
+    ['GET', '/runs/1/outcome'],
+    ['DELETE', '/runs/1'],
+  ] as const) {
+    const unread = await answerTo(method, path);
+    t.is(unread.statusCode, 200);
+    t.is((await answerTo(method, path)).statusCode, 429);
+    let length = 0;
+    for await (const chunk of unread) length += chunk.length;
+    t.is(length, Number(unread.headers['content-length']));
+    t.true(length > 20_000_000);
+    await until('the release of the bytes', () => budget.total === 0);
+  }
 });

@@ -25,6 +25,7 @@ import {
   TokenBuckets,
 } from '#runtime';
 import { InFlight } from '#salt/peers/in-flight.ts';
+import { within } from '../helpers/deadline.ts';
 import { testLimit } from '../helpers/limits.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
@@ -310,6 +311,17 @@ test('a disconnected reader holds no memory, and no sender waits for it', async 
   t.false(queue.push(bytes('b', 1)));
   t.is(pool.heldBytes, 0);
   t.false(pool.open(reader).push(bytes('c', 1)));
+});
+
+test('a reader that receives nothing while a sender waits is disconnected', async (t) => {
+  const pool = new SendPool(testLimit({}), { messageBytes: 1000, stallMs: 1 });
+  const reader = new Reader();
+  const queue = pool.open(reader);
+  t.true(queue.push(bytes('a', 1000)));
+  await within('the end of the stream', queue.flushed());
+  t.true(reader.destroyed);
+  t.false(queue.push(bytes('b', 1)));
+  t.is(pool.heldBytes, 0);
 });
 
 function gate(): { readonly passed: Promise<void>; readonly open: () => void } {

@@ -97,3 +97,26 @@ test('results of runners and wheel functions count on each path that sends them'
     }
   }
 });
+
+test('large results over /rpc count for the user until they are sent', async (t) => {
+  const { master } = await startApi(t, { minions: [] });
+  let copies = 0;
+  const text = 'x'.repeat(1_048_576);
+  const list = async () => Array.from({ length: copies }, () => text);
+  const served = withMember(master, 'keys', withMember(master.keys, 'list', Object(list)));
+  const api = await createSaltApi(served, { host: '127.0.0.1' });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
+  const login = { method: 'POST', path: '/login', headers: json(), body: credentials };
+  const headers = json(String((await send(port, login)).headers['x-auth-token']));
+  const request = { method: 'POST', path: '/rpc/keys.list', headers, body: {} };
+  for (const [count, status] of [
+    [1, 200],
+    [600, 400],
+    [1, 200],
+  ] as const) {
+    copies = count;
+    t.is(await statusOf(port, request), status);
+  }
+});

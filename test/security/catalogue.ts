@@ -3986,4 +3986,42 @@ export const catalogue: readonly Threat[] = [
       'master/requests/sign-in-lock.test.ts: a sign-in that waits is refused if its version is not permitted any more',
     ],
   },
+  {
+    id: 'H-780',
+    threat: 'a client that reads no responses requests a large outcome of a run again and again',
+    tests: [
+      'heat-bridge/written-answers.test.ts: the bytes of an outcome are counted for each response that a client has not read',
+    ],
+  },
+  {
+    id: 'H-781',
+    threat: 'a user requests large results over /rpc again and again, and does not read them',
+    tests: [
+      'salt-api/answer-bytes.test.ts: large results over /rpc count for the user until they are sent',
+      'master/rpc/call-server.test.ts: the bytes of a large result are counted, and a result beyond the limit is refused',
+    ],
+  },
+  {
+    id: 'H-782',
+    threat: 'clients keep streams and large results in memory because they do not read them',
+    tests: [
+      `master/rpc/call-server.test.ts: a client that does not read a \${name} is disconnected`,
+      'runtime/limits.test.ts: a reader that receives nothing while a sender waits is disconnected',
+    ],
+  },
+  {
+    id: 'H-783',
+    threat: 'readers that stop reading keep the returns of ended runs beyond their limit',
+    tests: [
+      'heat-bridge/run-returns.test.ts: a reader that stopped reading does not keep the returns that its run drops',
+      'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
+    ],
+  },
+  {
+    id: 'H-784',
+    threat: 'a user opens any number of streams of runs over /rpc',
+    tests: [
+      'heat-bridge/rpc-streams.test.ts: each stream over /rpc is counted, except streams of jobs, which have their own limit',
+    ],
+  },
 ];
