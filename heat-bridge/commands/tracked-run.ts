@@ -50,13 +50,12 @@ class UpdateLog<U, O> {
   async *updates(): AsyncGenerator<U, void, void> {
     // Hold no copy of the list while the reader handles an update: `shorten` replaces its entries.
     for (let next = 0; ; ) {
-      const change = this.#change.signal;
       const update = this.#updates[next];
       if (update !== undefined) {
         next += 1;
         yield update;
       } else if (this.#isOver) break;
-      else if (!change.aborted) await once(change, 'abort');
+      else await this.#changed();
     }
     // If the run failed, throw its error.
     await this.outcome;
@@ -72,10 +71,7 @@ class UpdateLog<U, O> {
       next += batch.length;
       if (batch.length > 0) yield batch;
       else if (this.#isOver) return;
-      else {
-        this.#change ??= Promise.withResolvers<void>();
-        await this.#change.promise;
-      }
+      else await this.#changed();
     }
   }
 
@@ -87,6 +83,12 @@ class UpdateLog<U, O> {
     for (const [index, it] of this.#updates.entries()) this.#updates[index] = update(it);
     this.outcome = this.outcome.then(outcome);
     this.outcome.catch(() => {});
+  }
+
+  /** Resolves at the next update, or when the run fails. */
+  #changed(): Promise<void> {
+    this.#change ??= Promise.withResolvers<void>();
+    return this.#change.promise;
   }
 
   #wake(): void {

@@ -2,10 +2,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import {
   type AuditRequester,
-  actorOf,
   CallServer,
   coreMethods,
-  masterServices,
   type RpcMethod,
   requesterName,
 } from '#master';
@@ -56,7 +54,7 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     const call = { name, response: reply.raw, signal };
     await server.serve(call, async ({ access, isStream }) => {
       const input = await permitted({ context, server, name, access }, request);
-      const owner = (): Promise<StreamOwner> => readerOf(context, input, request.ip);
+      const owner = (): Promise<StreamOwner> => readerOf(context, input);
       if (isStream) {
         if (jobStreams.has(name)) return input;
         const leave = context.streams.enter(await owner(), request.raw.socket);
@@ -120,8 +118,8 @@ async function permitted(
     throw new SaltApiError('ERR_HTTP_BODY', 'token: must be a text');
   }
   if (access === 'user') {
-    // Methods of the bridge also accept tokens of Keystone, but only routes of the bridge limit how
-    // many unknown ones of an address are validated.
+    // Methods of the bridge would also accept tokens of Keystone, but only routes of the bridge
+    // limit how many unknown tokens of an address are validated.
     await context.master.logins.identify(token);
     return { parameters: { ...parameters, token } };
   }
@@ -132,22 +130,15 @@ async function permitted(
 /**
  * Returns the token and the user of a call. The streams and the results of the call count towards
  * their limits.
- * @param address - address of the client
  * @throws AuthenticationError
  */
 async function readerOf(
   context: ApiContext,
   { parameters, by }: { readonly parameters: WireMap; readonly by?: AuditRequester },
-  address: string,
 ): Promise<StreamOwner> {
   if (by !== undefined) return { user: requesterName(by.who), token: requesterName(by.who) };
   const token = typeof parameters.token === 'string' ? parameters.token : '';
-  const holders = context.options.extensionHost?.find(masterServices.tokenHolders);
-  if (holders === undefined) return streamOwnerOf(await resolveCaller(context, token));
-  // The token may be one of Keystone, which only the extension host accepts.
-  const { subject, stop } = await holders.hold(token, address);
-  stop();
-  return { user: requesterName(actorOf(subject)), token };
+  return streamOwnerOf(await resolveCaller(context, token));
 }
 
 async function parametersOf(

@@ -1,4 +1,4 @@
-/** What callers without rights learn about the catalog. */
+/** Knowledge of callers without rights about the catalog. */
 
 import test from 'ava';
 import { startBridgeApi } from './api-stage.ts';
