@@ -220,6 +220,7 @@ test('a revocation waits for the batches that are being applied', async (t) => {
       ) => handlers.set(name, handler),
       onEnded: () => {},
     },
+    sites: { isJoined: () => true },
   };
   // Only these members are used.
   const ingest = new Ingest(parts as unknown as IngestOptions);

@@ -3889,4 +3889,15 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension that waits can find that the key was deleted',
     ],
   },
+  {
+    id: 'H-770',
+    threat: 'a site sends so many log entries that it displaces the events of everyone',
+    tests: [
+      'edge/entries.long.test.ts: alarms above the rate of their site wait, and none is lost',
+      'edge/entries.long.test.ts: the bytes of alarms are counted after decompression',
+      'edge/entries.long.test.ts: returns above the rate of their site wait in its turn',
+      'edge/entries.long.test.ts: a revocation does not wait for the rate of the site',
+      'edge/entries.long.test.ts: a batch that waits for the rate of its site is refused when the centre closes',
+    ],
+  },
 ];
