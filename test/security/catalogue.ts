@@ -3900,4 +3900,12 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.long.test.ts: a batch that waits for the rate of its site is refused when the centre closes',
     ],
   },
+  {
+    id: 'H-771',
+    threat: 'the events of one site use up the share of all in the quota of a reaction',
+    tests: [
+      'edge/hostile.long.test.ts: one site cannot use up the rate of a reaction',
+      'master/reactions/reactions.long.test.ts: the runs of a site are counted for the site, also by the next process',
+    ],
+  },
 ];
