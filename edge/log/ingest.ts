@@ -324,6 +324,8 @@ export class Ingest implements LogIngest {
       }
       position.sequence = last;
       position.ms = item.ms;
+      // The site may have been revoked during an earlier entry. Some handlers write at once.
+      if (!this.#sites.isJoined(site)) throw notJoined(site);
       try {
         const { entry } = read ?? unreadable();
         const handler = this.#handlerOf(entry);

@@ -384,3 +384,18 @@ test('a batch that waits for the rate of its site is refused when the centre clo
   closing.abort();
   await within('the reply', refused);
 });
+
+test('no entry of a batch is accepted after its site was revoked', async (t) => {
+  const { send, putSite, ingest } = await stage();
+  const accepted: number[] = [];
+  ingest.on('signal', {
+    operations: async ({ sequence }) => {
+      accepted.push(sequence);
+      if (sequence === 2) await putSite('revoked');
+      return [];
+    },
+  });
+  const items = [1, 2, 3].map((sequence) => entryOf(sequence, 'signal', {}));
+  await t.throwsAsync(async () => send(items, 'A', 'signal'), { code: 'ERR_SITE_REFUSED' });
+  t.deepEqual(accepted, [1, 2]);
+});

@@ -3908,4 +3908,11 @@ export const catalogue: readonly Threat[] = [
       'master/reactions/reactions.long.test.ts: the runs of a site are counted for the site, also by the next process',
     ],
   },
+  {
+    id: 'H-772',
+    threat: 'signals in a batch are accepted after their site was revoked',
+    tests: [
+      'edge/entries.long.test.ts: no entry of a batch is accepted after its site was revoked',
+    ],
+  },
 ];
