@@ -62,7 +62,7 @@ export async function openCentre(
   const links = new CentreConnections({ key, sites, members, now: host.now, logger: host.logger });
   // Another member of the cluster may have revoked the site.
   sites.onChanged((name) => links.endUnless(name));
-  const ingest = new Ingest({ host, options, links });
+  const ingest = new Ingest({ host, options, links, sites });
   links.handle(renewKey, async (request, { site }) => {
     await sites.requireKey(site, (key) => isRenewalPermittedBy(key, site, request));
     if (!verifyRenewal(site, request)) {

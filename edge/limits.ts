@@ -140,6 +140,30 @@ export const edgeLimits = defineLimits('edge', {
     perOwner: 100_000,
     effect: 'The centre applies and acknowledges the first entries. The site sends the rest again.',
   },
+  urgentEntries: {
+    unit: 'log entries of one class (alarms, or signals)',
+    owner: 'site',
+    rate: { perSecond: 100, burst: 4096 },
+    effect: 'The centre applies and acknowledges the entries later. Nothing is lost.',
+  },
+  urgentEntryBytes: {
+    unit: 'bytes of log entries of one class (alarms, or signals), before compression',
+    owner: 'site',
+    rate: { perSecond: 262_144, burst: 4_194_304 },
+    effect: 'The centre applies and acknowledges the entries later. Nothing is lost.',
+  },
+  bulkEntries: {
+    unit: 'log entries of one class (returns, or facts)',
+    owner: 'site',
+    rate: { perSecond: 1000, burst: 8192 },
+    effect: 'The centre applies and acknowledges the entries later. Nothing is lost.',
+  },
+  bulkEntryBytes: {
+    unit: 'bytes of log entries of one class (returns, or facts), before compression',
+    owner: 'site',
+    rate: { perSecond: 4_194_304, burst: 33_554_432 },
+    effect: 'The centre applies and acknowledges the entries later. Nothing is lost.',
+  },
   keptEntries: {
     unit: 'stored returns, events and audit records',
     owner: 'site',

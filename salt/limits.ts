@@ -326,7 +326,7 @@ export const saltLimits = defineLimits('salt', {
     unit: 'runs of a reaction that has a `rate`',
     owner: 'rule',
     amounts:
-      '`rate` of the reaction; the last quarter is only for senders that use less than an eighth of it',
+      '`rate` of the reaction; the last quarter is only for minions and sites that use less than an eighth of it',
     option: 'saltbridge:reactions',
     effect: 'The reaction is not run.',
   },
@@ -334,7 +334,7 @@ export const saltLimits = defineLimits('salt', {
     unit: 'unfinished runs of a reaction',
     owner: 'rule',
     amounts:
-      '`queue` + `max_concurrent` of the reaction; the last quarter is only for senders with less than an eighth of the runs',
+      '`queue` + `max_concurrent` of the reaction; the last quarter is only for minions and sites with less than an eighth of the runs',
     option: 'saltbridge:reactions',
     effect: 'The reaction is not run.',
   },

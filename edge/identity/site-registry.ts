@@ -465,6 +465,11 @@ export class SiteRegistry {
     return this.#sortedJoined;
   }
 
+  /** Whether a site has joined. Does not read the store. */
+  isJoined(name: string): boolean {
+    return this.#joined.has(name);
+  }
+
   /**
    * Returns the time of the last contact with a site, in milliseconds since 1970. It is up to five
    * minutes old if the site is connected to another member of the cluster.

@@ -284,18 +284,20 @@ async function oldestOf(
 
 /**
  * Publishes an entry as an event of this centre. The tag of the event is `saltbridge/site/<name>/`,
- * followed by the tag that the event has at the site.
+ * followed by the tag that the event has at the site. Reactions to it count for the site.
  */
 function publish({ fire }: Pick<ExtensionHost, 'fire'>, { site, kind, value }: LogEntry): void {
+  // Ids of minions contain no slash, so that no minion is the same owner.
+  const owner = `site/${site}`;
   if (kind === 'event') {
-    fire(`${site}/${textOf(value.tag)}`, { ...mapOf(value.data), site });
+    fire(`${site}/${textOf(value.tag)}`, { ...mapOf(value.data), site }, owner);
     return;
   }
   const place =
     kind === 'return'
       ? `salt/job/${textOf(value.jid)}/ret/${textOf(value.minion)}`
       : `audit/${textOf(value.action)}`;
-  fire(`${site}/${place}`, { ...value, site });
+  fire(`${site}/${place}`, { ...value, site }, owner);
 }
 
 function textOf(value: WireValue | undefined): string {

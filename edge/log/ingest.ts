@@ -10,14 +10,17 @@ import {
   FairSlots,
   KeyedMutex,
   RepeatedWarnings,
+  sleepUntilAborted,
   unlimitedSteps,
   WorkBudget,
 } from '#runtime';
 import { retryConflicts } from '#store';
 import { EdgeError } from '../errors.ts';
+import type { SiteRegistry } from '../identity/site-registry.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreConnections } from '../link/centre-connections.ts';
+import { EntryRates } from './entry-rates.ts';
 import {
   entryKinds,
   type LogClass,
@@ -32,6 +35,7 @@ import {
   isMarker,
   lastOf,
   type SentEntry,
+  type SentItem,
   stepsOfByte,
 } from './log-codec.ts';
 import {
@@ -61,9 +65,14 @@ const maxAttempts = 16;
 const lateMs = 30_000;
 
 export interface IngestOptions {
-  readonly host: Pick<ExtensionHost, 'logger' | 'now' | 'shared'>;
+  readonly host: Pick<ExtensionHost, 'closing' | 'logger' | 'now' | 'shared'>;
   readonly options: Pick<SitesOptions, 'parallelSites'>;
   readonly links: CentreConnections;
+  readonly sites: Pick<SiteRegistry, 'isJoined'>;
+  /** Rates of the entries of sites. Default: rates by the system clock. */
+  readonly rates?: EntryRates;
+  /** Waits for a number of milliseconds, or until a signal is aborted. Default: a timer. */
+  readonly sleep?: typeof sleepUntilAborted;
 }
 
 /** Numbers of received entries since the start, by result. */
@@ -85,11 +94,16 @@ interface Turn {
 
 export class Ingest implements LogIngest {
   readonly #host: IngestOptions['host'];
+  readonly #sites: IngestOptions['sites'];
+  readonly #rates: EntryRates;
+  readonly #sleep: typeof sleepUntilAborted;
   readonly #handlers = new Map<string, LogEntryHandler>();
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
   readonly #warnings: RepeatedWarnings;
   readonly #turns = new Map<string, Turn>();
+  /** Batches that wait because their site exceeds its rates, by site and class. */
+  readonly #waiting = new Map<string, AbortController>();
   /**
    * Last entry of each site and class for which this process has called
    * {@link LogEntryHandler.applied}: the id of the log and the sequence number of the entry.
@@ -97,14 +111,17 @@ export class Ingest implements LogIngest {
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0 };
 
-  constructor({ host, options, links }: IngestOptions) {
+  constructor({ host, options, links, sites, rates, sleep }: IngestOptions) {
     this.#host = host;
+    this.#sites = sites;
+    this.#rates = rates ?? new EntryRates();
+    this.#sleep = sleep ?? sleepUntilAborted;
     this.#warnings = new RepeatedWarnings(host.logger, host.now);
     const { sendingSites } = edgeLimits;
     this.#slots = new FairSlots(sendingSites, { ...sendingSites, total: options.parallelSites });
     for (const each of logClasses) {
       links.handle(batchMessages[each], ({ log, entries }, { site }) =>
-        this.#bySite.run(`${site} ${each}`, () => this.#applyBatch(site, each, log, entries)),
+        this.#bySite.run(placeOf(site, each), () => this.#receive(site, each, log, entries)),
       );
     }
     links.handle(turnMessage, (_params, { site }) => this.#awaitTurn(site));
@@ -135,11 +152,15 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Waits until all received batches of a site are applied. Call this method after its connection
-   * has ended.
+   * Waits until all received batches of a site are applied or refused. Batches that wait because of
+   * the rates of the site do not wait any longer. Call this method after its connection has ended.
    */
   async settle(site: string): Promise<void> {
-    for (const each of logClasses) await this.#bySite.run(`${site} ${each}`, async () => {});
+    for (const each of logClasses) {
+      const place = placeOf(site, each);
+      this.#waiting.get(place)?.abort();
+      await this.#bySite.run(place, async () => {});
+    }
   }
 
   /** Ends the turns of all sites, and rejects the requests of sites that wait for their turn. */
@@ -179,33 +200,11 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Applies a batch. If another cluster member has changed the position or the row of the site in
-   * the meantime, checks and applies the batch again. Makes at most 16 attempts.
+   * Decodes and applies a batch, when the rates of its site permit it. If another cluster member has
+   * changed the position or the row of the site in the meantime, checks and applies the batch again.
+   * Makes at most 16 attempts.
    */
-  #applyBatch(
-    site: string,
-    name: LogClass,
-    log: string,
-    bytes: Uint8Array,
-  ): Promise<Acknowledgement> {
-    return retryConflicts(() => this.#apply(site, name, log, bytes), maxAttempts);
-  }
-
-  /**
-   * Returns an operation for the write that stores a site's entries. The operation makes the write
-   * fail if the site is not joined any more.
-   * @throws EdgeError ERR_SITE_REFUSED if the site is not joined
-   */
-  async #requireJoined(site: string): Promise<StateOperation> {
-    const key = [...sitesPrefix, site];
-    const entry = await this.#host.shared.get(key);
-    if (entry === undefined || siteRow.decode(entry).state !== 'joined') {
-      throw new EdgeError('ERR_SITE_REFUSED', `entries refused: the site ${site} is not joined`);
-    }
-    return { op: 'require', key, ifRevision: entry.revision };
-  }
-
-  async #apply(
+  async #receive(
     site: string,
     name: LogClass,
     log: string,
@@ -220,6 +219,49 @@ export class Ingest implements LogIngest {
       );
     }
     const items = decodeBatch(bytes);
+    await this.#awaitRate(site, name, items);
+    return retryConflicts(() => this.#apply(site, name, log, items), maxAttempts);
+  }
+
+  /**
+   * Waits until the rates of a site permit a batch. Ends early if the site is revoked meanwhile.
+   * @throws EdgeError ERR_SITE_REFUSED if the site is not joined, ERR_SITE_LINK if the centre closes
+   * meanwhile
+   */
+  async #awaitRate(site: string, name: LogClass, items: readonly SentItem[]): Promise<void> {
+    // A revocation waits for all received batches, so they must not wait one after the other.
+    if (!this.#sites.isJoined(site)) throw notJoined(site);
+    const place = placeOf(site, name);
+    const milliseconds = this.#rates.take(place, name, items);
+    if (milliseconds === 0) return;
+    const { closing } = this.#host;
+    const settled = new AbortController();
+    this.#waiting.set(place, settled);
+    await this.#sleep(milliseconds, settled.signal, closing);
+    this.#waiting.delete(place);
+    if (closing.aborted) throw new EdgeError('ERR_SITE_LINK', 'the centre is shutting down');
+  }
+
+  /**
+   * Returns an operation for the write that stores a site's entries. The operation makes the write
+   * fail if the site is not joined any more.
+   * @throws EdgeError ERR_SITE_REFUSED if the site is not joined
+   */
+  async #requireJoined(site: string): Promise<StateOperation> {
+    const key = [...sitesPrefix, site];
+    const entry = await this.#host.shared.get(key);
+    if (entry === undefined || siteRow.decode(entry).state !== 'joined') {
+      throw notJoined(site);
+    }
+    return { op: 'require', key, ifRevision: entry.revision };
+  }
+
+  async #apply(
+    site: string,
+    name: LogClass,
+    log: string,
+    items: readonly SentItem[],
+  ): Promise<Acknowledgement> {
     const { shared } = this.#host;
     const joined = await this.#requireJoined(site);
     const key = ['centre', 'position', site, name];
@@ -282,6 +324,8 @@ export class Ingest implements LogIngest {
       }
       position.sequence = last;
       position.ms = item.ms;
+      // The site may have been revoked during an earlier entry. Some handlers write at once.
+      if (!this.#sites.isJoined(site)) throw notJoined(site);
       try {
         const { entry } = read ?? unreadable();
         const handler = this.#handlerOf(entry);
@@ -306,7 +350,7 @@ export class Ingest implements LogIngest {
       await shared.write([joined, ...operations, { op: 'put', key, value, ifRevision }]);
     }
     this.#figures.applied += accepted.length;
-    await this.#callApplied(`${site} ${name}`, log, [...repeated, ...accepted], budget);
+    await this.#callApplied(placeOf(site, name), log, [...repeated, ...accepted], budget);
     const [firstRefused] = refused;
     if (firstRefused !== undefined) {
       this.#warnings.warn(
@@ -351,6 +395,15 @@ export class Ingest implements LogIngest {
       this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
   }
+}
+
+/** Returns the key under which the batches of a site and class are applied in order. */
+function placeOf(site: string, name: LogClass): string {
+  return `${site} ${name}`;
+}
+
+function notJoined(site: string): EdgeError {
+  return new EdgeError('ERR_SITE_REFUSED', `entries refused: the site ${site} is not joined`);
 }
 
 type Refusal = Acknowledgement['refused'][number];

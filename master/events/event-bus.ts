@@ -52,6 +52,7 @@ export class EventBus {
   readonly #readers = new Set<Reader>();
   readonly #options: EventBusOptions;
   readonly #ofReactions = new WeakSet<MasterEvent>();
+  readonly #owners = new WeakMap<MasterEvent, string>();
   #ofMaster = 0;
   #ofMinions = 0;
   #dropped = 0;
@@ -64,17 +65,19 @@ export class EventBus {
    * Publishes an event. Values that exceed `max_event_size` are replaced by `VALUE_TRIMMED`.
    * @param origin - source of the event: the master itself, a minion, or the master on behalf of a
    * reaction. Default: the master itself
+   * @param owner - who has caused an event that the master fires, for example a site. Reactions to
+   * the event count for this owner. Default: the master
    */
-  fire(tag: string, data: WireMap, origin: EventOrigin = 'master'): void {
+  fire(tag: string, data: WireMap, origin: EventOrigin = 'master', owner?: string): void {
     if (origin === 'minion') this.#ofMinions += 1;
     else this.#ofMaster += 1;
     let event: MasterEvent | undefined;
     if (this.#options.ring !== undefined || this.#options.sendToMembers !== undefined)
-      event = this.#make(tag, data, origin);
+      event = this.#make(tag, data, origin, owner);
     if (event !== undefined) this.#options.sendToMembers?.(event);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
-      event ??= this.#make(tag, data, origin);
+      event ??= this.#make(tag, data, origin, owner);
       queue.push(event);
     }
   }
@@ -112,8 +115,16 @@ export class EventBus {
     return this.#ofReactions.has(event);
   }
 
+  /**
+   * Returns who has caused an event that the master fired, or `undefined` for the master. The event
+   * itself does not contain this.
+   */
+  ownerOf(event: MasterEvent): string | undefined {
+    return this.#owners.get(event);
+  }
+
   /** Creates the event object. All subscribers share it. */
-  #make(tag: string, given: WireMap, origin: EventOrigin): MasterEvent {
+  #make(tag: string, given: WireMap, origin: EventOrigin, owner: string | undefined): MasterEvent {
     const stamped = { ...given, _stamp: formatEventStamp(this.#date()) };
     const data = trimValues(stamped, this.#options.maxEventBytes);
     const event: MasterEvent =
@@ -121,6 +132,7 @@ export class EventBus {
         ? { tag, data }
         : { tag, data, id: this.#options.ring.keep(tag, data) };
     if (origin === 'reaction') this.#ofReactions.add(event);
+    if (owner !== undefined) this.#owners.set(event, owner);
     return event;
   }
 

@@ -78,7 +78,8 @@ export function createHost(
     shared: openSharedArea(context, auth.seal, namespace),
     admission: auth.lifecycle,
     audit,
-    fire: (tag, data) => events.bus.fire(`saltbridge/${namespace}/${tag}`, data),
+    fire: (tag, data, owner) =>
+      events.bus.fire(`saltbridge/${namespace}/${tag}`, data, 'master', owner),
     logger: context.log.child({ component: name }),
     now: context.now,
     closing: context.closing,

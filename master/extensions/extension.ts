@@ -172,8 +172,12 @@ export interface ExtensionHost {
   readonly shared: SharedArea;
   readonly admission: KeyLifecycle;
   readonly audit: AuditTrail;
-  /** Publishes an event with the tag `saltbridge/<namespace>/<tag>`. */
-  fire(tag: string, data: WireMap): void;
+  /**
+   * Publishes an event with the tag `saltbridge/<namespace>/<tag>`.
+   * @param owner - who has caused the event, for example a site. Reactions to the event count for
+   * this owner. Default: the master
+   */
+  fire(tag: string, data: WireMap, owner?: string): void;
   readonly logger: Logger;
   /** Clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;

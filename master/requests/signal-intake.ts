@@ -6,6 +6,11 @@ export interface ReactionEvent {
   /** Minion that emitted the event, or `undefined` for an event of the master. */
   readonly sender: string | undefined;
   /**
+   * Site that caused an event of the master. Reactions to the event count for
+   * this owner. Default: the sender.
+   */
+  readonly owner?: string | undefined;
+  /**
    * Whether a reaction called the runner or wheel function that this event reports. Default: false.
    */
   readonly isOfReaction?: boolean;

@@ -2,30 +2,32 @@
 interface Countable {
   readonly reaction: string;
   readonly sender?: string | undefined;
+  /** Site that caused an event of the master. */
+  readonly owner?: string | undefined;
 }
 
-/** Numbers of runs, by reaction and sender. */
+/** Numbers of runs, by reaction and owner. */
 export class RunCounts {
   readonly #byReaction = new Map<string, number>();
-  readonly #bySender = new Map<string, number>();
+  readonly #byOwner = new Map<string, number>();
 
   /**
    * Adds `change` to the number of runs of the reaction, and to the number of these runs that this
-   * sender caused.
+   * owner caused.
    */
-  add({ reaction, sender }: Countable, change: 1 | -1): void {
+  add({ reaction, sender, owner = sender }: Countable, change: 1 | -1): void {
     increase(this.#byReaction, reaction, change);
-    increase(this.#bySender, keyOf(reaction, sender), change);
+    increase(this.#byOwner, keyOf(reaction, owner), change);
   }
 
   /**
    * Counts the runs of a reaction.
-   * @returns `all`: the number for all senders; `own`: the number for this sender
+   * @returns `all`: the number for all senders; `own`: the number for this owner
    */
-  of(reaction: string, sender: string | undefined): { all: number; own: number } {
+  of(reaction: string, owner: string | undefined): { all: number; own: number } {
     return {
       all: this.#byReaction.get(reaction) ?? 0,
-      own: this.#bySender.get(keyOf(reaction, sender)) ?? 0,
+      own: this.#byOwner.get(keyOf(reaction, owner)) ?? 0,
     };
   }
 }
@@ -59,8 +61,8 @@ export class CountedRuns<Value> extends Map<string, Value> {
   }
 }
 
-function keyOf(reaction: string, sender: string | undefined): string {
-  return JSON.stringify(sender === undefined ? [reaction] : [reaction, sender]);
+function keyOf(reaction: string, owner: string | undefined): string {
+  return JSON.stringify(owner === undefined ? [reaction] : [reaction, owner]);
 }
 
 function increase(counts: Map<string, number>, key: string, change: number): void {

@@ -40,9 +40,10 @@ async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<
   for await (const event of events) {
     const { tag, data } = event;
     const isOfReaction = bus.isOfReaction(event);
+    const owner = bus.ownerOf(event);
     try {
       const jid = jidOf(tag, data);
-      await intake.take({ ...withoutSender, tag, body: data, jid, isOfReaction });
+      await intake.take({ ...withoutSender, tag, body: data, jid, owner, isOfReaction });
     } catch (error) {
       // The write may succeed later, for example when a full disk has space again.
       if (!(error instanceof StoreError)) throw error;

@@ -75,7 +75,7 @@ export class ReactionIntake {
 
   async #takeCall(
     compiled: CompiledReaction,
-    { tag, sender }: TriggerEvent,
+    { tag, sender, owner = sender }: TriggerEvent,
     asked: AskedCall,
   ): Promise<void> {
     const { queue, reports, now } = this.#options;
@@ -83,8 +83,8 @@ export class ReactionIntake {
     const { mark, window } = asked.conditions;
     if (await queue.isKnown(mark)) return reports.count('repeated');
     if (await queue.isWithin(name, window)) reports.count('once');
-    else if (!compiled.meter.tryTake(sender ?? '', now())) reports.dropped(name, 'rate', { tag });
-    else if (await this.#queue(compiled, { tag, sender }, asked)) return;
+    else if (!compiled.meter.tryTake(owner ?? '', now())) reports.dropped(name, 'rate', { tag });
+    else if (await this.#queue(compiled, { tag, sender, owner }, asked)) return;
     await queue.remember(mark);
   }
 
@@ -95,17 +95,20 @@ export class ReactionIntake {
    */
   async #queue(
     { reaction, places }: CompiledReaction,
-    { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
+    { tag, sender, owner }: Pick<TriggerEvent, 'tag' | 'sender' | 'owner'>,
     { call, depth, conditions }: AskedCall,
   ): Promise<boolean> {
     const { queue, reports, now, onQueued } = this.#options;
     const jid = await this.#options.freshJid();
-    const { all, own } = queue.count(reaction.name, sender);
+    const { all, own } = queue.count(reaction.name, owner);
     if (!places.has(all, own)) {
       reports.dropped(reaction.name, 'queue', { tag });
       return false;
     }
-    const from = sender === undefined ? {} : { sender };
+    const from = {
+      ...(sender === undefined ? {} : { sender }),
+      ...(owner === undefined || owner === sender ? {} : { owner }),
+    };
     const run = {
       jid,
       reaction: reaction.name,

@@ -37,6 +37,8 @@ const runFields = {
   tag: Type.String(),
   /** Minion that emitted the event. Absent if the master emitted it. */
   sender: Type.Optional(Type.String()),
+  /** Site that caused an event of the master. Absent if no site caused it. */
+  owner: Type.Optional(Type.String()),
   /**
    * Number of earlier runs in the chain that led to the event. Each run in the chain triggered the
    * next one, and the last one caused the event.
@@ -387,11 +389,11 @@ export class ReactionQueue {
 
   /**
    * Counts the unfinished runs of a reaction: all of them (`all`), and those that events of this
-   * sender triggered (`own`).
-   * @param sender - `undefined`: the master itself
+   * owner triggered (`own`).
+   * @param owner - minion, or site; `undefined`: the master itself
    */
-  count(reaction: string, sender: string | undefined): { all: number; own: number } {
-    return this.#counts.of(reaction, sender);
+  count(reaction: string, owner: string | undefined): { all: number; own: number } {
+    return this.#counts.of(reaction, owner);
   }
 
   /**

@@ -48,7 +48,7 @@ interface ReactionData {
  */
 export async function renderReaction(
   file: SourceFile,
-  event: Pick<ReactionEvent, 'tag' | 'body' | 'sender'>,
+  event: Pick<ReactionEvent, 'tag' | 'body' | 'sender' | 'owner'>,
   rules: ReactorRules,
   by: ReactorRendering,
 ): Promise<ReactionData> {
@@ -62,7 +62,7 @@ export async function renderReaction(
   const source = line.startsWith('#!') ? rendered.text.slice(line.length) : rendered.text;
   if (source.trim() === '') return { data: new Map(), text };
   const task = { kind: 'read', format, text: source, name: file.path } as const;
-  const data = await by.rendering.read(task, event.sender ?? noMinion);
+  const data = await by.rendering.read(task, event.owner ?? event.sender ?? noMinion);
   return { data: isEmpty(data) ? new Map() : data, text };
 }
 
@@ -78,7 +78,7 @@ interface Material {
  */
 function render(
   file: SourceFile,
-  { tag, body, sender }: Pick<ReactionEvent, 'tag' | 'body' | 'sender'>,
+  { tag, body, sender, owner = sender }: Pick<ReactionEvent, 'tag' | 'body' | 'sender' | 'owner'>,
   { rules, by, secret }: Material,
 ): Promise<Rendered> {
   const { trimBlocks, lstripBlocks, limits, masterOptions } = rules;
@@ -96,7 +96,7 @@ function render(
     },
     importsOf(by),
     undefined,
-    sender,
+    owner,
   );
 }
 

@@ -3,11 +3,14 @@
 import test from 'ava';
 import { MinionClaims } from '#edge/facts/minion-claims.ts';
 import { type SiteState, siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
+import { EntryRates } from '#edge/log/entry-rates.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import type { WireMap } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
+import { until, within } from '../helpers/deadline.ts';
 import { slicesOf } from '../helpers/slices.ts';
 import { memoryRows } from './bundles/tuf-stage.ts';
 import { batchOf, entryOf } from './raw-site.ts';
@@ -26,7 +29,9 @@ async function stage() {
       return revision;
     },
   };
+  let joined = true;
   const putSite = async (state: SiteState, revokedAt?: number): Promise<void> => {
+    joined = state === 'joined';
     const since = revokedAt === undefined ? {} : { revokedAt };
     const value = siteRow.encode({ name: 'evil', state, ...since });
     await memory.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value }]);
@@ -35,9 +40,21 @@ async function stage() {
   const fired: WireMap[] = [];
   const warned: object[] = [];
   const clock = { now: 0 };
+  const closing = new AbortController();
+  /** Clock of the rates. A batch that waits moves it forward. */
+  const pace = { now: 0, waits: [] as number[], isHeld: false };
+  const sleep = async (milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> => {
+    pace.waits.push(milliseconds);
+    pace.now += milliseconds;
+    if (!pace.isHeld) return;
+    await new Promise((resolve) => {
+      for (const signal of signals) signal.addEventListener('abort', resolve);
+    });
+  };
   const receivers = new Map<string, Receive>();
   const host = {
     logger: { warn: (about: object) => warned.push(about) },
+    closing: closing.signal,
     shared,
     now: () => clock.now,
     fire: (_tag: string, data: WireMap) => fired.push(data),
@@ -47,7 +64,11 @@ async function stage() {
     onEnded: () => {},
   };
   // Only these members are used.
-  const options = { host, options: { parallelSites: 1 }, links } as unknown as IngestOptions;
+  const options = {
+    ...{ host, options: { parallelSites: 1 }, links, sleep },
+    sites: { isJoined: () => joined },
+    rates: new EntryRates(() => pace.now),
+  } as unknown as IngestOptions;
   const ingest = new Ingest(options);
   const admission = { keyOf: () => undefined };
   const claims = await MinionClaims.open({
@@ -56,8 +77,13 @@ async function stage() {
   } as unknown as Parameters<typeof MinionClaims.open>[0]);
   await claims.claim('north', 'web1');
   const { forget } = openEntries({ host, ingest, claims } as unknown as CentreContext);
-  const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
-    receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
+  const send = (
+    items: Parameters<typeof batchOf>[0],
+    log = 'A',
+    name = 'alarm',
+    site = 'evil',
+  ): Promise<unknown> | undefined =>
+    receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site });
   /** Sends entries of the kind `event` in a batch. */
   const add = (first: number, count: number, log?: string, value: WireMap = { action: 'x' }) =>
     send(
@@ -75,7 +101,7 @@ async function stage() {
   };
   /** Waits for the turn of the site to send returns. */
   const takeTurn = async () => receivers.get('log.turn')?.({}, { site: 'evil' });
-  const more = { forget, memory, putSite, writes };
+  const more = { forget, memory, putSite, writes, pace, closing, ingest };
   return { send, add, entries, rows, stored, fired, takeTurn, warned, clock, ...more };
 }
 
@@ -282,4 +308,94 @@ test('an event of a site carries the name of the site, whatever its data contain
   const event = { tag: 'salt/minion/web1/start', data: { site: 'berlin', id: 'web1' } };
   await send([entryOf(1, 'event', event)]);
   t.deepEqual({ ...fired[0] }, { site: 'evil', id: 'web1' });
+});
+
+/** Entries of the kind `event`, numbered from `first`. */
+function eventsFrom(first: number, count: number, value: WireMap = {}) {
+  return Array.from({ length: count }, (_, index) => entryOf(first + index, 'event', value));
+}
+
+test('alarms above the rate of their site wait, and none is lost', async (t) => {
+  const { send, memory, pace, fired } = await stage();
+  const { perSecond = 0, burst = 0 } = edgeLimits.urgentEntries.rate ?? {};
+  for (let first = 1; first <= burst; first += 2048) await send(eventsFrom(first, 2048));
+  t.deepEqual(pace.waits, []);
+  t.like(await send(eventsFrom(burst + 1, 2000)), { sequence: burst + 2000, refused: [] });
+  t.is(fired.length, burst + 2000);
+  t.deepEqual(pace.waits, [(2000 / perSecond) * 1000]);
+  // The signals of the same site, and the alarms of other sites, do not wait.
+  await send([entryOf(1, 'order', {})], 'A', 'signal');
+  const other = siteRow.encode({ name: 'good', state: 'joined' });
+  await memory.write([{ op: 'put', key: [...sitesPrefix, 'good'], value: other }]);
+  await send(eventsFrom(1, 2048), 'B', 'alarm', 'good');
+  t.is(pace.waits.length, 1);
+});
+
+test('the bytes of alarms are counted after decompression', async (t) => {
+  const { send, pace } = await stage();
+  const { burst = 0 } = edgeLimits.urgentEntryBytes.rate ?? {};
+  const value = { text: 'x'.repeat(1_000_000) };
+  const count = Math.floor(burst / 1_000_000);
+  for (let place = 1; place <= count; place += 1) await send([entryOf(place, 'event', value)]);
+  t.deepEqual(pace.waits, []);
+  await send([entryOf(count + 1, 'event', value)]);
+  t.is(pace.waits.length, 1);
+});
+
+test('returns above the rate of their site wait in its turn', async (t) => {
+  const { send, takeTurn, pace, fired } = await stage();
+  const { burst = 0 } = edgeLimits.bulkEntries.rate ?? {};
+  await takeTurn();
+  for (let first = 1; first <= burst; first += 2048) {
+    await send(eventsFrom(first, 2048), 'A', 'return');
+  }
+  t.deepEqual(pace.waits, []);
+  await send(eventsFrom(burst + 1, 1), 'A', 'return');
+  t.is(pace.waits.length, 1);
+  t.is(fired.length, burst + 1);
+});
+
+test('a revocation does not wait for the rate of the site', async (t) => {
+  const { send, putSite, ingest, pace, fired } = await stage();
+  const { burst = 0 } = edgeLimits.urgentEntries.rate ?? {};
+  for (let first = 1; first <= burst; first += 2048) await send(eventsFrom(first, 2048));
+  pace.isHeld = true;
+  const replies = [1, 2, 3].map(async (place) => send(eventsFrom(burst + place, 1)));
+  const refused = Promise.all(
+    replies.map((reply) => t.throwsAsync(reply, { code: 'ERR_SITE_REFUSED' })),
+  );
+  await until('a batch waits', () => pace.waits.length === 1);
+  await putSite('revoked');
+  await within('the revocation', ingest.settle('evil'));
+  await refused;
+  t.is(pace.waits.length, 1, 'the other batches do not wait');
+  t.is(fired.length, burst);
+});
+
+test('a batch that waits for the rate of its site is refused when the centre closes', async (t) => {
+  const { send, closing, pace } = await stage();
+  const { burst = 0 } = edgeLimits.urgentEntries.rate ?? {};
+  for (let first = 1; first <= burst; first += 2048) await send(eventsFrom(first, 2048));
+  pace.isHeld = true;
+  const refused = t.throwsAsync(async () => send(eventsFrom(burst + 1, 1)), {
+    code: 'ERR_SITE_LINK',
+  });
+  await until('a batch waits', () => pace.waits.length === 1);
+  closing.abort();
+  await within('the reply', refused);
+});
+
+test('no entry of a batch is accepted after its site was revoked', async (t) => {
+  const { send, putSite, ingest } = await stage();
+  const accepted: number[] = [];
+  ingest.on('signal', {
+    operations: async ({ sequence }) => {
+      accepted.push(sequence);
+      if (sequence === 2) await putSite('revoked');
+      return [];
+    },
+  });
+  const items = [1, 2, 3].map((sequence) => entryOf(sequence, 'signal', {}));
+  await t.throwsAsync(async () => send(items, 'A', 'signal'), { code: 'ERR_SITE_REFUSED' });
+  t.deepEqual(accepted, [1, 2]);
 });

@@ -3,6 +3,7 @@
 import path from 'node:path';
 import test from 'ava';
 import Type from 'typebox';
+import { reaction } from '#config';
 import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
 import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
@@ -220,6 +221,7 @@ test('a revocation waits for the batches that are being applied', async (t) => {
       ) => handlers.set(name, handler),
       onEnded: () => {},
     },
+    sites: { isJoined: () => true },
   };
   // Only these members are used.
   const ingest = new Ingest(parts as unknown as IngestOptions);
@@ -318,4 +320,26 @@ test('a site cannot send what only the centre sends, and too large grains are re
   const value = { minion: 'web1', present: true, grains };
   const reply = await link.ask('log.fact', batchOf([entryOf(1, 'minion', value)]));
   t.regex(JSON.stringify(reply), /too large/);
+});
+
+test('one site cannot use up the rate of a reaction', async (t) => {
+  const counted = reaction('counted', {
+    on: 'saltbridge/site/*/fire',
+    do: { runner: { fun: 'manage.present' } },
+  });
+  const centre = await startCentre(t, { reactions: [{ ...counted, rate: '8/hour' }] });
+  const { master } = centre.server;
+  const send = async (site: string, count: number): Promise<void> => {
+    const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, site));
+    t.true(await link.isWelcome());
+    const event = { tag: 'fire', data: {} };
+    const items = Array.from({ length: count }, (_, index) => entryOf(index + 1, 'event', event));
+    t.like(await link.ask('log.alarm', batchOf(items)), { value: { sequence: count } });
+  };
+  await send('north', 9);
+  await eventually(async () => (await master.status()).counters['reaction-rate'] === 3);
+  await send('south', 1);
+  await eventually(async () => (await master.reactions.runs()).length === 7);
+  const tags = (await master.reactions.runs()).map((run) => run.tag);
+  t.is(tags.filter((tag) => tag === 'saltbridge/site/south/fire').length, 1);
 });

@@ -4024,4 +4024,30 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/rpc-streams.test.ts: each stream over /rpc is counted, except streams of jobs, which have their own limit',
     ],
   },
+  {
+    id: 'H-770',
+    threat: 'a site sends so many log entries that it displaces the events of everyone',
+    tests: [
+      'edge/entries.long.test.ts: alarms above the rate of their site wait, and none is lost',
+      'edge/entries.long.test.ts: the bytes of alarms are counted after decompression',
+      'edge/entries.long.test.ts: returns above the rate of their site wait in its turn',
+      'edge/entries.long.test.ts: a revocation does not wait for the rate of the site',
+      'edge/entries.long.test.ts: a batch that waits for the rate of its site is refused when the centre closes',
+    ],
+  },
+  {
+    id: 'H-771',
+    threat: 'the events of one site use up the share of all in the quota of a reaction',
+    tests: [
+      'edge/hostile.long.test.ts: one site cannot use up the rate of a reaction',
+      'master/reactions/reactions.long.test.ts: the runs of a site are counted for the site, also by the next process',
+    ],
+  },
+  {
+    id: 'H-772',
+    threat: 'signals in a batch are accepted after their site was revoked',
+    tests: [
+      'edge/entries.long.test.ts: no entry of a batch is accepted after its site was revoked',
+    ],
+  },
 ];

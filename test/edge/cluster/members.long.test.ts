@@ -39,6 +39,7 @@ class TestIngest {
         ) => this.#handlers.set(name, handler),
         onEnded: () => {},
       },
+      sites: { isJoined: () => true },
     };
     // Only these members are used.
     this.ingest = new Ingest(parts as unknown as IngestOptions);

@@ -634,6 +634,22 @@ test('the runs of a reaction and of a sender are counted without reading them', 
   t.is(reads, 0);
 });
 
+test('the runs of a site are counted for the site, also by the next process', async (t) => {
+  const store = createMemoryStore();
+  t.teardown(() => store.close());
+  const options = { keepMs: 1, keepMarksMs: 1, now: Date.now };
+  const common = { store, cluster: undefined, log: createSilentLogger(), ...options };
+  const queue = await ReactionQueue.open(common);
+  const none = { mark: undefined, window: undefined };
+  await queue.add({ ...run, reaction: 'a', jid: '1', owner: 'site/north' }, none);
+  await queue.add({ ...run, reaction: 'a', jid: '2' }, none);
+  for (const each of [queue, await ReactionQueue.open(common)]) {
+    t.deepEqual(each.count('a', 'site/north'), { all: 2, own: 1 });
+    t.deepEqual(each.count('a', undefined), { all: 2, own: 1 });
+    t.deepEqual(each.count('a', 'site/south'), { all: 2, own: 0 });
+  }
+});
+
 const syntax = {
   ...policySyntax,
   target: () => ({ isEntitled: () => false, claims: () => false, mayMean: () => false }),
