@@ -4,7 +4,7 @@ import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
 import { bridgeServices } from '#heat-bridge';
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
-import { KeyedMutex } from '#runtime';
+import { KeyedMutex, TokenBuckets } from '#runtime';
 import { centreBundles } from './bundles/centre-bundles.ts';
 import { forgetKeyClaims } from './bundles/key-claims.ts';
 import { combined, startAll } from './combined-parts.ts';
@@ -19,6 +19,7 @@ import { addJoinRoute } from './identity/join-route.ts';
 import { isRenewalPermittedBy, renewKey, verifyRenewal } from './identity/renewal.ts';
 import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
+import { edgeLimits } from './limits.ts';
 import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/edge-address.ts';
 import { MemberConnections } from './link/member-connections.ts';
@@ -63,7 +64,12 @@ export async function openCentre(
   // Another member of the cluster may have revoked the site.
   sites.onChanged((name) => links.endUnless(name));
   const ingest = new Ingest({ host, options, links, sites });
+  const renewals = new TokenBuckets(edgeLimits.keyRenewals);
   links.handle(renewKey, async (request, { site }) => {
+    if (!renewals.tryTake(site)) {
+      const problem = 'key not renewed: the site requests this too often; retry later';
+      throw new EdgeError('ERR_SITE_LINK', problem);
+    }
     await sites.requireKey(site, (key) => isRenewalPermittedBy(key, site, request));
     if (!verifyRenewal(site, request)) {
       throw new EdgeError(

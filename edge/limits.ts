@@ -195,6 +195,20 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The request is rejected. The site keeps the secrets that it has, and retries later.',
     code: 'ERR_SITE_LINK',
   },
+  siteReports: {
+    unit: 'reports of a site about its release that differ from its last report, or that follow it after five minutes',
+    owner: 'site',
+    rate: { perSecond: 0.2, burst: 60 },
+    effect: 'The report is rejected. The site reports again at its next connection or release.',
+    code: 'ERR_SITE_LINK',
+  },
+  keyRenewals: {
+    unit: 'requests of a site to replace its key',
+    owner: 'site',
+    rate: { perSecond: 1 / 60, burst: 10 },
+    effect: 'The request is rejected. The site keeps its key, and retries at its next connection.',
+    code: 'ERR_SITE_LINK',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',

@@ -4,17 +4,25 @@
  */
 
 import { hash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { SharedArea, StateOperation } from '#master';
-import { Mutex } from '#runtime';
+import { Mutex, TokenBuckets } from '#runtime';
 import { defineRow, isConflict, type RowOf, retryConflicts } from '#store';
 import { EdgeError } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
 import { markObjects } from './shared-objects.ts';
 
 /** Number of releases whose contents are stored. */
 const keptReleases = 10;
+
+/**
+ * Time after which the centre stores a report that does not differ from the last report of its site,
+ * in milliseconds.
+ */
+const recentMs = 300_000;
 
 /** Maximum number of attempts to change a release that other members of a cluster change too. */
 const maxAttempts = 16;
@@ -104,6 +112,7 @@ export class Releases {
   /** Revision of the stored row of each release, by the version of the release. */
   readonly #revisions = new Map<number, number>();
   readonly #reports = new Map<string, SiteRelease>();
+  readonly #stored = new TokenBuckets(edgeLimits.siteReports);
   readonly #mutex = new Mutex();
   /**
    * Last result of `#ringsOf`, cached together with the arguments of that call. `rings` contains,
@@ -282,7 +291,11 @@ export class Releases {
     return this.require(release.version);
   }
 
-  /** Stores the report of a site about its bundle. Advances or stops the release if necessary. */
+  /**
+   * Stores the report of a site about its bundle, unless the stored report is recent and equal.
+   * Advances or stops the release if necessary.
+   * @throws EdgeError ERR_SITE_LINK if the site sends too many different reports
+   */
   report(site: string, report: BundleReport): Promise<void> {
     return this.#mutex.run(() => this.#report(site, report));
   }
@@ -294,12 +307,22 @@ export class Releases {
       at: this.#options.now(),
       ...(failed === undefined ? {} : { failed }),
     };
+    const known = this.#reports.get(site);
+    const isKnown = known !== undefined && isDeepStrictEqual({ ...known, at: row.at }, row);
+    if (!isKnown || row.at - known.at >= recentMs) await this.#store(site, row);
+    await this.#repeat(() => this.#noteFailure(site, failed?.version));
+    await this.#advance();
+  }
+
+  async #store(site: string, row: SiteRelease): Promise<void> {
+    if (!this.#stored.tryTake(site)) {
+      const problem = 'report refused: the site sends different reports too often; retry later';
+      throw new EdgeError('ERR_SITE_LINK', problem);
+    }
     const value = siteReleaseRow.encode(row);
     await this.#options.rows.write([{ op: 'put', key: [...sitePrefix, site], value }]);
     // In a cluster, `follow` reports this change, and later changes in their order.
     if (this.#options.rows.cluster === undefined) this.#reports.set(site, row);
-    await this.#repeat(() => this.#noteFailure(site, failed?.version));
-    await this.#advance();
   }
 
   /**

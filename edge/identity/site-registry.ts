@@ -311,11 +311,12 @@ export class SiteRegistry {
 
   /**
    * Stores the key that a site has offered. The present key stays valid until the site first
-   * connects with the offered key.
+   * connects with the offered key. Writes nothing if the site has already offered this key.
    */
   async offerKey(name: string, nextKey: Uint8Array): Promise<void> {
     await this.#change(name, (site) => {
       if (site?.state !== 'joined') throw refused();
+      if (site.nextKey !== undefined && isEqual(site.nextKey, nextKey)) return site;
       return { ...site, nextKey: Buffer.from(nextKey) };
     });
   }

@@ -6,7 +6,9 @@ import Type from 'typebox';
 import { reaction } from '#config';
 import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
+import { renewalOf } from '#edge/identity/renewal.ts';
 import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import { encodeProof, signHello, unsignedHello } from '#edge/link/handshake.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import { createSilentLogger } from '#master';
@@ -342,4 +344,21 @@ test('one site cannot use up the rate of a reaction', async (t) => {
   await eventually(async () => (await master.reactions.runs()).length === 7);
   const tags = (await master.reactions.runs()).map((run) => run.tag);
   t.is(tags.filter((tag) => tag === 'saltbridge/site/south/fire').length, 1);
+});
+
+test('a site that renews its key again and again is refused, and the others are not', async (t) => {
+  const centre = await startCentre(t);
+  const { burst = 0 } = edgeLimits.keyRenewals.rate ?? {};
+  const [north, south] = [await joinRaw(t, centre, 'north'), await joinRaw(t, centre, 'south')];
+  const link = await RawLink.signIn(t, centre, north);
+  t.true(await link.isWelcome());
+  const renew = () => link.ask('identity.renew', renewalOf('north', generateKey(), north.key));
+  for (let sent = 0; sent < burst; sent += 1) t.like(await renew(), { kind: 'reply' });
+  let last = await renew();
+  for (let sent = 0; sent < 100 && last.kind === 'reply'; sent += 1) last = await renew();
+  t.like(last, { kind: 'failure', code: 'ERR_SITE_LINK' });
+  const other = await RawLink.signIn(t, centre, south);
+  t.true(await other.isWelcome());
+  const renewal = renewalOf('south', generateKey(), south.key);
+  t.like(await other.ask('identity.renew', renewal), { kind: 'reply' });
 });

@@ -4050,4 +4050,21 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.long.test.ts: no entry of a batch is accepted after its site was revoked',
     ],
   },
+  {
+    id: 'H-773',
+    threat: 'a site causes a write of the centre with each report about its release',
+    tests: [
+      'edge/bundles/rings.test.ts: a report that changes nothing is stored once in five minutes',
+      'edge/bundles/rings.test.ts: a site that alternates between reports is refused, and the others are not',
+      'edge/bundles/rings.test.ts: a repeated refusal counts again after an operator has resumed the release',
+    ],
+  },
+  {
+    id: 'H-774',
+    threat: 'a site causes a write of the centre with each request to replace its key',
+    tests: [
+      'edge/hostile.long.test.ts: a site that renews its key again and again is refused, and the others are not',
+      'edge/ended-sites.test.ts: a site that offers the same key again causes no write',
+    ],
+  },
 ];

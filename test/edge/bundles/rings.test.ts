@@ -1,10 +1,13 @@
 import test, { type ExecutionContext } from 'ava';
 import { assignRings, Releases, type Rings } from '#edge/bundles/releases.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import type { SharedArea } from '#master';
 import { memoryRows } from './tuf-stage.ts';
 
 interface Stage {
   readonly releases: Releases;
+  /** Clock of the centre, and the number of its writes. */
+  readonly clock: { now: number; writes: number };
   readonly connected: Set<string>;
   add(contentOf?: number): Promise<void>;
   report(site: string, version: number, failed?: number): Promise<void>;
@@ -15,8 +18,14 @@ interface Stage {
 const defaults: Rings = { first: 1, early: 10, all: 100 };
 
 async function stage(sites: number, rings: Rings = defaults, stopAtFailures = 2): Promise<Stage> {
+  const memory = memoryRows({ now: 0 });
+  const clock = { now: 0, writes: 0 };
   const rows: SharedArea = {
-    ...memoryRows({ now: 0 }),
+    ...memory,
+    write: (operations) => {
+      clock.writes += 1;
+      return memory.write(operations);
+    },
     follow: async () => {},
     cluster: undefined,
   };
@@ -29,7 +38,7 @@ async function stage(sites: number, rings: Rings = defaults, stopAtFailures = 2)
       stopAtFailures,
       sites: () => names,
       isConnected: (site) => connected.has(site),
-      now: () => 0,
+      now: () => clock.now,
     },
     () => {},
   );
@@ -43,6 +52,7 @@ async function stage(sites: number, rings: Rings = defaults, stopAtFailures = 2)
     });
   return {
     releases,
+    clock,
     connected,
     report,
     add: async (contentOf) => {
@@ -203,4 +213,40 @@ test('keeps the last ten releases', async (t) => {
     (await it.releases.prune()).map(({ version }) => version),
     [13, 12, 11, 10, 9, 8, 7, 6, 5, 4],
   );
+});
+
+test('a report that changes nothing is stored once in five minutes', async (t) => {
+  const { clock, report } = await stage(2);
+  for (let sent = 0; sent < 200; sent += 1) await report('site-0', 3, 4);
+  t.is(clock.writes, 1);
+  clock.now = 300_000;
+  for (let sent = 0; sent < 200; sent += 1) await report('site-0', 3, 4);
+  t.is(clock.writes, 2);
+  await report('site-0', 3);
+  await report('site-0', 3, 4);
+  t.is(clock.writes, 4, 'a change is stored at once');
+});
+
+test('a repeated refusal counts again after an operator has resumed the release', async (t) => {
+  const it = await stage(3, { all: 100 }, 1);
+  await it.add();
+  await it.report('site-0', 0, 1);
+  t.is(state(it), 'stopped');
+  await it.releases.resume();
+  t.is(state(it), 'releasing');
+  await it.report('site-0', 0, 1);
+  t.is(state(it), 'stopped');
+});
+
+test('a site that alternates between reports is refused, and the others are not', async (t) => {
+  const { clock, report } = await stage(2);
+  const { burst = 0 } = edgeLimits.siteReports.rate ?? {};
+  for (let sent = 0; sent < burst; sent += 1) await report('site-0', sent % 2);
+  const alternate = async (): Promise<void> => {
+    for (let sent = burst; sent < burst + 500; sent += 1) await report('site-0', sent % 2);
+  };
+  await t.throwsAsync(alternate, { code: 'ERR_SITE_LINK' });
+  const { writes } = clock;
+  await report('site-1', 1);
+  t.is(clock.writes, writes + 1);
 });
