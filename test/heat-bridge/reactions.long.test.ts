@@ -82,10 +82,12 @@ const nobody = reaction('greet', {
   on: tag,
   do: { command: { name: 'demo.echo', target: 'mail*', params } },
 });
+const mayAll = { ...may, resource: { fun: 'demo.*', within: 'web*' } };
 const refusals = [
   ['no rule permits it', greet, [], 'denied'],
   ['its rule names none of its target', elsewhere, [may], 'denied'],
-  ['the catalog has no such command', misspelt, [may], 'unusable'],
+  ['no rule permits a command of this name', misspelt, [may], 'denied'],
+  ['the catalog has no such command', misspelt, [mayAll], 'unusable'],
   ['its target means nobody', nobody, [may], 'denied'],
 ] as const;
 

@@ -139,7 +139,7 @@ const refusals = [
     { target: 'web*', params: { text: 'x' } },
     'ERR_COMMAND_UNKNOWN',
   ],
-  ['a name of every object', 'constructor', { target: 'web*' }, 'ERR_COMMAND_UNKNOWN'],
+  ['a name of every object', 'constructor', { target: 'web*' }, 'ERR_COMMAND_DENIED'],
   [
     'an extra parameter',
     'demo.echo',
