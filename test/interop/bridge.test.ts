@@ -117,10 +117,10 @@ step('crafted values reach the function only as text', async (t) => {
 step('crafted values that are not plain text are refused before publication', async (t) => {
   const before = (await master.api.jobs.list()).length;
   const refused: readonly (readonly [string, object, string])[] = [
-    ['test.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
+    ['test.kwarg', { text: 'x' }, 'ERR_COMMAND_DENIED'],
     ['demo.kwarg,cmd.run', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
-    ['dеmo.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
-    ['ｄemo.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
+    ['dеmo.kwarg', { text: 'x' }, 'ERR_COMMAND_DENIED'],
+    ['ｄemo.kwarg', { text: 'x' }, 'ERR_COMMAND_DENIED'],
     ['demo.kwarg\u200b', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
     ['demo.kwarg', { text: 'x', map: { __kwarg__: true } }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: 'x', map: { a: [{ __kwarg__: true }] } }, 'ERR_COMMAND_PARAMETERS'],
