@@ -41,6 +41,7 @@ interface Found {
 const builtWhenLoaded = [
   'acl/reserved-tags.ts',
   'cli/commands/salt-usage.ts',
+  'heat-bridge/enroll/existing-user-data.ts',
   'server/migration/reactor-file-calls.ts',
   'template/python/text.ts',
   'template/jinja/lexer.ts',
