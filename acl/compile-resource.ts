@@ -32,6 +32,8 @@ export interface Request {
    */
   readonly project?: string | undefined;
   readonly event?: EventResource;
+  /** Whether the request was already counted towards rate limits. Default: false. */
+  readonly isRepeated?: boolean | undefined;
 }
 
 /**

@@ -27,12 +27,13 @@ const noRules: readonly CompiledRule[] = [];
  * Decides whether a subject may do something. The checks run in this order: built-in rules that no
  * policy can change, rules that deny, built-in permissions of minions, rules that allow. Everything
  * else is denied. The function never throws. If the deciding rule has a rate limit, the decision
- * counts towards it.
+ * counts towards it, unless the question is repeated.
  * @param policy - the operator's rules; default: none, so that only the built-in rules allow
  * anything
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
+  if (question.isRepeated === true) return decision;
   for (const rule of used) {
     if (rule.meter?.tryTake(rateLimitKey(question.subject), policy.now()) === false) {
       return denied(question, `${rule.rule.name}: ${rateObstacle}`);
@@ -106,7 +107,10 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
   if (question.action === 'return') return { decision: denied(question), used: noRules };
-  const requests = requestsOf(question);
+  const { isRepeated } = question;
+  const requests = requestsOf(question).map((request) =>
+    isRepeated === undefined ? request : { ...request, isRepeated },
+  );
   const { deny, allow } = policy.ofSubjects.of(question.subject, question.action);
   const now = policy.now();
   for (const request of deny.length === 0 ? [] : requests) {
@@ -246,6 +250,7 @@ function obstacleBesideMinions(
   if (!it.subject.holds(request.subject)) return 'the rule does not apply to this minion';
   const obstacle = it.resource.obstacle(request);
   if (obstacle !== undefined) return obstacle;
+  if (request.isRepeated === true) return undefined;
   const isLeft = it.meter?.has(rateLimitKey(request.subject), now) ?? true;
   return isLeft ? undefined : rateObstacle;
 }

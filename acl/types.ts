@@ -146,6 +146,11 @@ export type QuestionOf<A extends Action> = {
     readonly subject: Each extends 'return' ? MinionSubject : Subject;
     readonly action: Each;
     readonly resource: Resources[Each];
+    /**
+     * Whether a decision has already permitted the same request, which then waited. The question
+     * neither counts towards rate limits again, nor is it denied because of them. Default: false.
+     */
+    readonly isRepeated?: boolean;
   };
 }[A];
 

@@ -7,10 +7,10 @@ import {
   type ExtensionHost,
   isFailureCode,
   type JobUpdate,
+  MasterError,
   requireInert,
   separateKeywords,
 } from '#master';
-import { errorMessage } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { maxListed, maxNameLength, noResults, type OrderResult } from './order-rows.ts';
@@ -60,7 +60,8 @@ function requireJobRight(
   try {
     requireInert(work);
   } catch (error) {
-    throw denied(errorMessage(error));
+    if (error instanceof MasterError) throw denied(error.message);
+    throw error;
   }
 }
 

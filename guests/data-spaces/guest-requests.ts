@@ -142,12 +142,20 @@ export class GuestRequests {
     this.#bursts.flush();
   }
 
-  /** Whether rules permit a minion to call a runner with these keyword arguments. */
-  permits(minion: string, fun: string, kwargs: Readonly<Record<string, string>>): boolean {
+  /**
+   * Whether rules permit a minion to call a runner with these keyword arguments.
+   * @param isRepeated - whether they have already permitted the same request, which then waited
+   */
+  permits(
+    minion: string,
+    fun: string,
+    kwargs: Readonly<Record<string, string>>,
+    isRepeated = false,
+  ): boolean {
     const call = { fun, args: [], kwargs: new Map(Object.entries(kwargs)) };
     const subject = { kind: 'minion', id: minion } as const;
-    const { effect } = this.#host.decide({ subject, action: 'runner', resource: { call } });
-    return effect === 'allow';
+    const question = { subject, action: 'runner', resource: { call }, isRepeated } as const;
+    return this.#host.decide(question).effect === 'allow';
   }
 
   /** Runners for minions. The master evaluates the policy before it calls a runner. */

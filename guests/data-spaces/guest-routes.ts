@@ -76,8 +76,9 @@ export function addGuestRoutes(
     { minion }: Guest,
     fun: string,
     kwargs: Readonly<Record<string, string>>,
+    isRepeated = false,
   ): void => {
-    if (!requests.permits(minion, fun, kwargs)) {
+    if (!requests.permits(minion, fun, kwargs, isRepeated)) {
       throw new AuthorizationError(
         `no rule permits this machine's minion to call the runner ${fun}`,
       );
@@ -93,9 +94,8 @@ export function addGuestRoutes(
   }> => {
     const guest = await guestOf(request);
     const { key = '' } = request.query;
-    const requirePermission = (): void => requirePermitted(guest, fun, { key });
-    requirePermission();
-    return { guest, key, requirePermission };
+    requirePermitted(guest, fun, { key });
+    return { guest, key, requirePermission: () => requirePermitted(guest, fun, { key }, true) };
   };
   app.get<DataQuery>('/guest/peers', { schema: routes.peers }, async (request) => {
     const guest = await guestOf(request);

@@ -135,6 +135,15 @@ function uniqueCallerName(subject: Subject): string {
 /** Text that replaces secret parameters while rules are evaluated. */
 const masked = '********';
 
+/** A run of a command about which rules decide. */
+interface AskedRun {
+  readonly command: CompiledCommand;
+  readonly parameters: Parameters;
+  readonly minions: readonly string[];
+  /** Whether they have already permitted the run, which then waited. */
+  readonly isRepeated: boolean;
+}
+
 /**
  * Checks that a caller may run a command with these parameters on all of these minions.
  * @returns the requester and the deciding rule, or `undefined` if no rules apply to the caller
@@ -143,15 +152,16 @@ const masked = '********';
 export function authorizeCommand(
   host: ExtensionHost,
   { subject, policy }: ResolvedCaller,
-  command: CompiledCommand,
-  parameters: Parameters,
-  minions: readonly string[],
+  { command, parameters, minions, isRepeated }: AskedRun,
 ): AuditRequester | undefined {
   const { name } = command.definition;
   requireWithin(host, command, minions);
   if (subject === undefined) return undefined;
   const resource = { call: aclCallOf(command, parameters), minions };
-  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  const { effect, rule } = host.decide(
+    { subject, action: 'command', resource, isRepeated },
+    policy?.(),
+  );
   if (effect === 'deny') throw deniedForTarget(name);
   return { who: actorOf(subject), rule };
 }

@@ -240,15 +240,20 @@ export class CommandRunner {
 
   /**
    * Checks that rules permit a run, and returns its requester for the audit log.
+   * @param isRepeated - whether they have already permitted the run
    * @throws BridgeError ERR_COMMAND_DENIED
    */
-  permit({ caller, command, parameters, minions }: CommandCall): AuditRequester | undefined {
-    return authorizeCommand(this.#options.host, caller, command, parameters, minions);
+  permit(
+    { caller, command, parameters, minions }: CommandCall,
+    isRepeated = false,
+  ): AuditRequester | undefined {
+    const asked = { command, parameters, minions, isRepeated };
+    return authorizeCommand(this.#options.host, caller, asked);
   }
 
   #isPermitted(call: CommandCall): boolean {
     try {
-      this.permit(call);
+      this.permit(call, true);
       return true;
     } catch (error) {
       if (error instanceof BridgeError && error.code === 'ERR_COMMAND_DENIED') return false;
@@ -422,7 +427,7 @@ export class CommandRunner {
     run.minions = stored.minions;
     if (recovered === 'open') {
       // The target now matches other minions, and only those were judged.
-      run.by = this.permit({ ...call, minions: stored.minions });
+      run.by = this.permit({ ...call, minions: stored.minions }, true);
       run.deadline = stored.deadline;
       run.isResumed = true;
       return this.#admit(run);
@@ -513,7 +518,7 @@ export class CommandRunner {
       await inTime(run.seat?.entered ?? Promise.resolve(), waited.signal);
       waited.unlink();
       // The caller's rights may have changed while the run was queued.
-      if (run.seat?.isQueued === true) this.permit({ ...call, minions });
+      if (run.seat?.isQueued === true) this.permit({ ...call, minions }, true);
       // Runs that wait are not part of pillars, so that pillars stay small.
       run.secrets?.show(reference, run.lost);
       const outcome = await executeCommandRun(host.master().jobs, live, {

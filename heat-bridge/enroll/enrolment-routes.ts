@@ -115,7 +115,8 @@ export function addServiceRoutes(
         requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
         checkMinimumProtocol(wanted.protocol, lowestProtocol);
         return api.create(wanted, {
-          requirePermission: () => permittingRule(host, holder, 'bridge.enroll.create', wanted),
+          requirePermission: () =>
+            permittingRule(host, holder, 'bridge.enroll.create', { ...wanted, isRepeated: true }),
         });
       });
     },
@@ -155,6 +156,11 @@ function belongsToProject(subject: Subject, { project }: Enrolment): boolean {
   return subject.kind !== 'project' || subject.project.id === project;
 }
 
+/** Enrolment of a request. `isRepeated`: whether the request was already permitted, and waited. */
+interface AskedEnrolment extends Pick<Enrolment, 'id' | 'project'> {
+  readonly isRepeated?: boolean;
+}
+
 /**
  * Returns the rule that permits a request now.
  * @throws AuthenticationError if the token has ended; AuthorizationError ERR_DENIED
@@ -163,7 +169,7 @@ function permittingRule(
   host: Pick<EnrolmentRoutesHost, 'decide'>,
   holder: TokenHolder,
   right: EnrolmentRight,
-  { id, project }: Pick<Enrolment, 'id' | 'project'>,
+  { id, project, isRepeated = false }: AskedEnrolment,
 ): string {
   requireValid(holder);
   const kwargs = new Map([
@@ -175,7 +181,8 @@ function permittingRule(
     minions: [id],
     project,
   };
-  const question = { subject: holder.subject, action: 'command', resource } as const;
+  const { subject } = holder;
+  const question = { subject, action: 'command', resource, isRepeated } as const;
   const { effect, rule } = host.decide(question, holder.policy);
   if (effect === 'allow') return rule;
   throw new AuthorizationError(

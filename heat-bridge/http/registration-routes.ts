@@ -134,18 +134,19 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     };
     // The token can end, and the groups of its user and the policy can change, while the
     // registration waits.
-    const permit = (): string => {
+    const permit = (isRepeated: boolean): string => {
       requireValid(holder);
-      const question = { subject: holder.subject, action: 'command', resource } as const;
-      const { effect, rule } = host.decide(question, holder.policy);
+      const { subject, policy } = holder;
+      const question = { subject, action: 'command', resource, isRepeated } as const;
+      const { effect, rule } = host.decide(question, policy);
       if (effect === 'allow') return rule;
       throw new AuthorizationError(
         `no rule permits this caller to perform the action ${right} for all of these minions`,
       );
     };
-    const rule = permit();
+    const rule = permit(false);
     const api = kind.as({ who: actorOf(holder.subject), rule }, holder.subject);
-    return api.add(registration, { owner, replaces, requirePermission: () => permit() });
+    return api.add(registration, { owner, replaces, requirePermission: () => permit(true) });
   };
   const mapIn = ({ body }: FastifyRequest): object => {
     if (isPlainMap(body)) return body;

@@ -93,9 +93,11 @@ export class PolicyGate {
     const { policy, ruled, recorder } = this.#options;
     const decision = decide(question, policy.current);
     if (isLifecycleDecision(decision) || isEverydayReading(question, decision)) return decision;
-    recorder.note(question, decision);
+    const isRepeated = question.isRepeated === true;
+    if (!isRepeated) recorder.note(question, decision);
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
-    if (!isAuditedElsewhere(question, outcome)) {
+    const isNoted = isRepeated && outcome.effect === 'allow';
+    if (!isNoted && !isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;
       ruled.noteDecision({ who: actorOf(subject), action, what: questionText(question) }, outcome);
     }

@@ -79,7 +79,8 @@ export class PeerRunner {
     const own = minionRunners.get(call.fun);
     if (own !== undefined) {
       const requirePermission = (): void => {
-        const { effect } = gate.decide({ subject, action: 'runner', resource });
+        const question = { subject, action: 'runner', resource, isRepeated: true } as const;
+        const { effect } = gate.decide(question);
         if (effect === 'allow' && isKeyCurrent()) return;
         throw new AuthorizationError('the minion may no longer call this runner');
       };

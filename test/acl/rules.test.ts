@@ -114,6 +114,19 @@ test('a rate applies to each minion separately, and refills', (t) => {
   t.deepEqual(effects(), ['allow', 'deny', 'deny']);
 });
 
+test('a repeated question neither counts towards a rate, nor is denied because of it', (t) => {
+  const policy = policyOf([allow('once', { ...ask, rate: '1/minute' })]);
+  const resource = { tag: 'my/a', wasPublishedToSubject: () => false };
+  const effect = (isRepeated?: boolean): string => {
+    const question = { subject: web1, action: 'signal', resource } as const;
+    return decide(isRepeated === undefined ? question : { ...question, isRepeated }, policy).effect;
+  };
+  t.deepEqual([true, undefined, true, false, true].map(effect), [
+    ...['allow', 'allow', 'allow'],
+    ...['deny', 'allow'],
+  ]);
+});
+
 test('a rate counts each function of a job', (t) => {
   const rule = allow('once', {
     subject: { minion: '*' },

@@ -3,7 +3,7 @@
 import test, { type ExecutionContext } from 'ava';
 import fastify, { type FastifyInstance } from 'fastify';
 import Type from 'typebox';
-import { allow, decide, type Question, type Subject } from '#acl';
+import { allow, decide, type PolicyRule, type Question, type Subject } from '#acl';
 import { DataSpaces } from '#guests/data-spaces/data-spaces.ts';
 import { StackRegistry } from '#guests/deployments/stacks.ts';
 import type { EnrolRequest, NewEnrolment } from '#heat-bridge/enroll/enrolment.ts';
@@ -214,6 +214,7 @@ async function registerWhile(
   t: ExecutionContext,
   routes: LateRoutes,
   change: (holder: ChangingHolder) => void,
+  more: Pick<PolicyRule, 'rate'> = {},
 ): Promise<{
   readonly answer: { readonly statusCode: number; readonly body: string };
   readonly stored: readonly object[];
@@ -223,6 +224,7 @@ async function registerWhile(
     subject: { group: 'staff' },
     action: 'command',
     resource: { fun: routes.right },
+    ...more,
   });
   const policy = policyOf([rule]);
   const holder = new ChangingHolder();
@@ -268,6 +270,12 @@ for (const [what, routes] of [
     const ended = await registerWhile(t, routes, (holder) => holder.ended.abort());
     t.regex(ended.answer.body, /the token has expired or was revoked/);
     t.deepEqual([left.stored, ended.stored], [[], []]);
+  });
+
+  test(`an HTTP request to ${what} counts once towards the rate of its rule`, async (t) => {
+    const { answer, stored } = await registerWhile(t, routes, () => {}, { rate: '1/minute' });
+    t.is(answer.statusCode, 200, answer.body);
+    t.is(stored.length, 1);
   });
 
   test(`an HTTP request to ${what} watches its token until it ends`, async (t) => {

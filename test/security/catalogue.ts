@@ -3801,6 +3801,16 @@ export const catalogue: readonly Threat[] = [
     tests: ['master/jobs/publication-log.test.ts: a slice adds no ids without a key to the job'],
   },
   {
+    id: 'H-745',
+    threat:
+      'a rule with a rate denies requests that wait, because each check of their right counts',
+    tests: [
+      'acl/rules.test.ts: a repeated question neither counts towards a rate, nor is denied because of it',
+      `heat-bridge/late-registrations.test.ts: an HTTP request to \${what} counts once towards the rate of its rule`,
+      'heat-bridge/guests/data-space.long.test.ts: a read of a guest that waits counts once towards the rate of its rule',
+    ],
+  },
+  {
     id: 'H-722',
     threat: 'a centre holds the request of a site to join with a reply that never ends',
     tests: [

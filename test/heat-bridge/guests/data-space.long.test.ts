@@ -9,8 +9,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import fastify from 'fastify';
-import { allow } from '#acl';
+import fastify, { type FastifyInstance } from 'fastify';
+import { allow, type Decision, decide, type Question } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import {
   type DataSpaceRegistration,
@@ -28,6 +28,7 @@ import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
+import { policyOf } from '../../helpers/policies.ts';
 import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { memoryState } from '../signals/open-signals.ts';
@@ -366,6 +367,27 @@ test('a guest that waits is refused if its rule ends', async (t) => {
   t.like(await values.read(free, { key: 'w/x', waitMs: 0 }), { value: 'first', version: 1 });
 });
 
+/** Opens the routes of a guest with the id `db-1`. */
+function openGuestRoutes(
+  t: ExecutionContext,
+  decideRequest: (question: Question) => Decision,
+  values: Pick<DataValues, 'read' | 'write'>,
+): { readonly app: FastifyInstance; readonly requests: GuestRequests } {
+  const host = { audit: noAudit, logger: createSilentLogger(), now: () => 0 };
+  const requests = new GuestRequests({
+    host: { ...host, decide: decideRequest },
+    values,
+    peers: { of: () => ({ project_id: 'p', peers: [] }), projectOf: () => 'p' },
+    addresses: async () => () => undefined,
+  });
+  const app = fastify();
+  t.teardown(() => app.close());
+  app.setErrorHandler((error, _request, reply) => reply.code(403).send(String(error)));
+  const guest = { minion: 'db-1', project: 'p' };
+  addGuestRoutes(app, { requests, guestOf: async () => guest, program: '' });
+  return { app, requests };
+}
+
 for (const path of ['HTTPS', 'a runner'] as const) {
   test(`the rule of a guest that waits is judged again over ${path}`, async (t) => {
     let isPermitted = true;
@@ -376,25 +398,14 @@ for (const path of ['HTTPS', 'a runner'] as const) {
       requirePermission?.();
       throw new Error('the request was not judged again');
     };
-    const requests = new GuestRequests({
-      host: {
-        audit: noAudit,
-        decide: () => ({ effect: isPermitted ? 'allow' : 'deny', rule: 'x', reason: 'x' }),
-        logger: createSilentLogger(),
-        now: () => 0,
-      },
-      values: {
+    const { app, requests } = openGuestRoutes(
+      t,
+      () => ({ effect: isPermitted ? 'allow' : 'deny', rule: 'x', reason: 'x' }),
+      {
         read: async ({ requirePermission }) => wait('read', requirePermission),
         write: async (_minion, _key, _value, checks) => wait('write', checks?.requirePermission),
       },
-      peers: { of: () => ({ project_id: 'p', peers: [] }), projectOf: () => 'p' },
-      addresses: async () => () => undefined,
-    });
-    const app = fastify();
-    t.teardown(() => app.close());
-    app.setErrorHandler((error, _request, reply) => reply.code(403).send(String(error)));
-    const guest = { minion: 'db-1', project: 'p' };
-    addGuestRoutes(app, { requests, guestOf: async () => guest, program: '' });
+    );
     const ask = async (method: 'GET' | 'PUT'): Promise<string> => {
       isPermitted = true;
       if (path === 'HTTPS') {
@@ -414,6 +425,28 @@ for (const path of ['HTTPS', 'a runner'] as const) {
     t.deepEqual(waits, ['read', 'write']);
   });
 }
+
+test('a read of a guest that waits counts once towards the rate of its rule', async (t) => {
+  const policy = policyOf([
+    allow('read', {
+      subject: { minion: 'db-1' },
+      action: 'runner',
+      resource: { fun: guestRunners.get },
+      rate: '1/minute',
+    }),
+  ]);
+  const { app } = openGuestRoutes(t, (question) => decide(question, policy), {
+    read: async ({ requirePermission }) => {
+      requirePermission?.();
+      requirePermission?.();
+      return { key: 'db/state', value: 'up', version: 1 };
+    },
+    write: async () => ({ key: 'db/state', version: 1 }),
+  });
+  const ask = async (): Promise<string> => (await app.inject('/guest/data?key=db/state')).body;
+  t.is(await ask(), 'up');
+  t.regex(await ask(), /no rule permits/);
+});
 
 function namedBy<T>(count: number, prefix: string, value: (at: number) => T): Record<string, T> {
   return Object.fromEntries(
