@@ -35,8 +35,8 @@ export function sessionCookie(token: string, maxAge: number, isSecure: boolean):
 
 /**
  * Whether the browser reports that a page of another site sent the request. The cookie of such a
- * request must not be used, and its response must not set one. Clients without this header are programs or old browsers. For old
- * browsers, `SameSite` gives the same protection.
+ * request must not be used, and its response must not set one. Clients without this header are
+ * programs or old browsers. For old browsers, `SameSite` gives the same protection.
  */
 export function isCrossSite({
   origin,

@@ -2,7 +2,7 @@
 
 import { TokenBuckets } from '#runtime';
 import { edgeLimits } from '../limits.ts';
-import type { LogClass } from './log.ts';
+import { bulkClasses, type LogClass } from './log.ts';
 import { isMarker, type SentItem } from './log-codec.ts';
 
 /**
@@ -26,7 +26,7 @@ export class EntryRates {
    * @returns time to wait before the batch may be applied, in milliseconds
    */
   take(owner: string, name: LogClass, items: readonly SentItem[]): number {
-    const [entries, bytes] = name === 'alarm' || name === 'signal' ? this.#urgent : this.#bulk;
+    const [entries, bytes] = bulkClasses.includes(name) ? this.#bulk : this.#urgent;
     const size = items.reduce((sum, it) => sum + (isMarker(it) ? 0 : it.value.length), 0);
     return Math.max(entries.take(owner, items.length), bytes.take(owner, size));
   }

@@ -22,6 +22,7 @@ import { edgeLimits } from '../limits.ts';
 import type { CentreConnections } from '../link/centre-connections.ts';
 import { EntryRates } from './entry-rates.ts';
 import {
+  bulkClasses,
   entryKinds,
   type LogClass,
   type LogEntry,
@@ -210,9 +211,8 @@ export class Ingest implements LogIngest {
     log: string,
     bytes: Uint8Array,
   ): Promise<Acknowledgement> {
-    const isBulk = name === 'return' || name === 'fact';
     const turn = this.#turns.get(site);
-    if (isBulk && (turn === undefined || turn.slot.isWaiting)) {
+    if (bulkClasses.includes(name) && (turn === undefined || turn.slot.isWaiting)) {
       throw new EdgeError(
         'ERR_SITE_LINK',
         'returns and facts refused: it is not the turn of this site; request the turn first',

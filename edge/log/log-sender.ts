@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { codeOf, sleepUntilAborted } from '#runtime';
 import type { EarlyRequest, SiteLink } from '../link/link.ts';
 import type { DurableLog } from './durable-log.ts';
-import type { LogClass } from './log.ts';
+import { bulkClasses, type LogClass, urgentClasses } from './log.ts';
 import { encodeBatch, isMarker, type SentItem } from './log-codec.ts';
 import {
   type Acknowledgement,
@@ -88,8 +88,8 @@ export class LogSender {
 
   start(): void {
     this.#running ??= Promise.all([
-      this.#run(['alarm', 'signal'], (name) => this.#sendBatch(name)),
-      this.#run(['return', 'fact'], (name) => this.#sendInTurn(name)),
+      this.#run(urgentClasses, (name) => this.#sendBatch(name)),
+      this.#run(bulkClasses, (name) => this.#sendInTurn(name)),
     ]);
   }
 

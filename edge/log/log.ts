@@ -16,6 +16,12 @@ export const logClasses = ['alarm', 'signal', 'return', 'fact'] as const;
 
 export type LogClass = (typeof logClasses)[number];
 
+/** Classes of entries that sites send in turn, because there can be very many of them. */
+export const bulkClasses: readonly LogClass[] = ['return', 'fact'];
+
+/** Classes of entries that sites send at once. */
+export const urgentClasses = logClasses.filter((name) => !bulkClasses.includes(name));
+
 /** Kinds of entries, with the classes in which the centre accepts entries of each kind. */
 export const entryKinds: ReadonlyMap<string, readonly LogClass[]> = new Map([
   ['event', ['alarm', 'return']],

@@ -45,8 +45,8 @@ function resultSchema(options: { readonly additionalProperties: boolean }) {
       failed: Count,
       silent: Count,
       /**
-       * Number of minions that the target names but that received no job. The site does not know them,
-       * or the caller lacks a right.
+       * Number of minions that the target names but that received no job. The site does not know
+       * them, or the caller lacks a right.
        */
       unaddressed: Count,
       unaddressedNames: Names,

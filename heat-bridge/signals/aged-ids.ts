@@ -50,8 +50,9 @@ const maxDeletions = 100;
  * Ids of the signals in the dead-letter list or in the delivered list, each with its expiry, the
  * oldest first. If there are too many, the oldest id of the owner with the most ids is removed. If
  * the rows of an owner are too large, the oldest ids of this owner are removed. If all rows are too
- * large, the oldest ids of the owner with the most bytes are removed. The owner of a signal is the owner of its handle. Without such an owner, it is the project of the minion,
- * or the minion itself if it belongs to no project.
+ * large, the oldest ids of the owner with the most bytes are removed. The owner of a signal is the
+ * owner of its handle. Without such an owner, it is the project of the minion, or the minion itself
+ * if it belongs to no project.
  */
 export class AgedIds {
   readonly #options: AgedIdsOptions;

@@ -6,8 +6,8 @@ export interface ReactionEvent {
   /** Minion that emitted the event, or `undefined` for an event of the master. */
   readonly sender: string | undefined;
   /**
-   * Site that caused an event of the master. Reactions to the event count for
-   * this owner. Default: the sender.
+   * Site that caused an event of the master. Reactions to the event count for this owner. Default:
+   * the sender.
    */
   readonly owner?: string | undefined;
   /**
