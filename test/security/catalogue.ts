@@ -4077,4 +4077,16 @@ export const catalogue: readonly Threat[] = [
       'edge/ended-sites.test.ts: a site that offers the same key again causes no write',
     ],
   },
+  {
+    id: 'H-777',
+    threat:
+      'a minion sends a grain that a pillar template prints, and its YAML aliases block the master or fill its memory',
+    tests: [
+      'template/work-limits.test.ts: many aliases of YAML are resolved by one visit of the document',
+      'template/work-limits.test.ts: aliases of YAML add a limited number of nodes and characters',
+      'template/work-limits.test.ts: aliases of one node of YAML share its value',
+      'master/rendering/renderer.long.test.ts: data from a thread share the values that aliases of YAML share',
+      'master/pillar/provided.long.test.ts: a grain that multiplies with aliases gives the minion an error',
+    ],
+  },
 ];
