@@ -4089,4 +4089,13 @@ export const catalogue: readonly Threat[] = [
       'master/pillar/provided.long.test.ts: a grain that multiplies with aliases gives the minion an error',
     ],
   },
+  {
+    id: 'H-778',
+    threat: 'with ext_pillar_first, the grains of a minion give it rights',
+    tests: [
+      'master/pillar/proven.test.ts: files that read external pillar with ext_pillar_first do not make grains a right',
+      'master/pillar/proven.test.ts: a cached pillar is used only with the same proven external pillar',
+      'master/pillar/proven.test.ts: external pillar that does not depend on grains is compiled once',
+    ],
+  },
 ];
