@@ -4098,4 +4098,11 @@ export const catalogue: readonly Threat[] = [
       'master/pillar/proven.test.ts: external pillar that does not depend on grains is compiled once',
     ],
   },
+  {
+    id: 'H-779',
+    threat: 'a query of mine values that do not exist looks them up for all minions in one turn',
+    tests: [
+      'master/mine/work-limits.test.ts: a query of values that do not exist lets other work run',
+    ],
+  },
 ];
