@@ -4105,4 +4105,11 @@ export const catalogue: readonly Threat[] = [
       'master/mine/work-limits.test.ts: a query of values that do not exist lets other work run',
     ],
   },
+  {
+    id: 'H-785',
+    threat: 'the arguments of a job of a minion are split into millions of words in one turn',
+    tests: [
+      'master/peers/peer-call.test.ts: the arguments of several functions have a limited number of words',
+    ],
+  },
 ];
