@@ -4112,4 +4112,11 @@ export const catalogue: readonly Threat[] = [
       'master/peers/peer-call.test.ts: the arguments of several functions have a limited number of words',
     ],
   },
+  {
+    id: 'H-786',
+    threat: 'a target in a template silently matches no minion',
+    tests: [
+      'master/pillar/provided.long.test.ts: a regular expression with lookaround does not silently match nothing',
+    ],
+  },
 ];

@@ -375,6 +375,23 @@ test('templates can match a target against the minion, and a pillar depends on t
   t.is(pillar.made, 2);
 });
 
+test('a regular expression with lookaround does not silently match nothing', async (t) => {
+  for (const call of ["match.pcre('web(?!x)')", "match.compound('E@web(?=1)')"]) {
+    const { pillar } = await openTree(
+      t,
+      { 'base/top.sls': top, 'base/a.sls': `a: {{ salt.${call} | default('none') }}\n` },
+      { pillarSafeRenderError: false },
+    );
+    const [error = ''] = errorsOf(t, (await ask(pillar)).pillar);
+    t.regex(error, /lookaround and back-references in regular expressions are not supported/);
+  }
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': "a: {{ salt.match.pcre('web(') }}\n",
+  });
+  t.deepEqual({ ...(await ask(pillar)).pillar }, { a: false });
+});
+
 test('a grain that multiplies with aliases gives the minion an error', async (t) => {
   const { pillar } = await openTree(t, {
     'base/top.sls': top,
