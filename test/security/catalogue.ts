@@ -4119,4 +4119,11 @@ export const catalogue: readonly Threat[] = [
       'master/pillar/provided.long.test.ts: a regular expression with lookaround does not silently match nothing',
     ],
   },
+  {
+    id: 'H-787',
+    threat: 'a minion compares a very long name of an environment with the patterns of gitfs',
+    tests: [
+      'master/fileserver/file-server.long.test.ts: a name of an environment and a query have at most 4096 characters',
+    ],
+  },
 ];
