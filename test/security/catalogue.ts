@@ -4126,4 +4126,13 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/file-server.long.test.ts: a name of an environment and a query have at most 4096 characters',
     ],
   },
+  {
+    id: 'H-788',
+    threat:
+      'a minion gets its pillar, or stores data under its id, after its key was deleted during a wait',
+    tests: [
+      'master/pillar/pillar-requests.test.ts: a minion whose key is deleted while its pillar is compiled gets no pillar',
+      'master/fileserver/pushed-files.test.ts: a file is not stored if the key of its minion is deleted while the request waits',
+    ],
+  },
 ];
