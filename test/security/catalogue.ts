@@ -4135,4 +4135,11 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/pushed-files.test.ts: a file is not stored if the key of its minion is deleted while the request waits',
     ],
   },
+  {
+    id: 'H-789',
+    threat: 'a time in a pillar template silently differs from the time that Salt prints',
+    tests: [
+      'template/salt-filters.test.ts: times are printed in local time, without leading zeros after %-',
+    ],
+  },
 ];
