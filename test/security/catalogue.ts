@@ -4035,6 +4035,24 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-765',
+    threat:
+      'a minion opens all connections of a listener, so that no other minion can connect, or a stranger ends those of others',
+    tests: [
+      'runtime/limits.test.ts: a known address with all connections makes room for other addresses',
+      'runtime/limits.test.ts: the unknown address with the most connections makes room for others',
+      'runtime/limits.test.ts: the ranking returns an address with the most connections after any changes',
+    ],
+  },
+  {
+    id: 'H-766',
+    threat:
+      'a minion fills the memory for messages and subscriptions, so that the connections of others end',
+    tests: [
+      'runtime/limits.test.ts: a known address that holds most memory makes room for the messages of others',
+    ],
+  },
+  {
     id: 'H-770',
     threat: 'a site sends so many log entries that it displaces the events of everyone',
     tests: [
