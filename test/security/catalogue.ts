@@ -4053,6 +4053,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-767',
+    threat: 'requests that get no reply fill the memory until their connections end',
+    tests: [
+      `minion-protocol/unanswered-requests.test.ts: a request without a reply is not kept in memory, with replies \${order}`,
+    ],
+  },
+  {
     id: 'H-770',
     threat: 'a site sends so many log entries that it displaces the events of everyone',
     tests: [
