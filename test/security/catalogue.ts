@@ -4060,6 +4060,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-769',
+    threat: 'requests with false tokens hold the slots of all minions while they are checked',
+    tests: [
+      'master/requests/replay.test.ts: a request gives its slot back while its token is checked',
+    ],
+  },
+  {
     id: 'H-770',
     threat: 'a site sends so many log entries that it displaces the events of everyone',
     tests: [
