@@ -4067,6 +4067,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-776',
+    threat:
+      'each new subscriber with zmq_filtering makes the master compute the topics of all stored publications',
+    tests: [
+      'minion-protocol/zeromq-replay.test.ts: the topics of a stored publication are computed once for all new subscribers',
+      'minion-protocol/zeromq-replay.test.ts: a new subscriber receives a stored publication once, if one of its topics matches',
+    ],
+  },
+  {
     id: 'H-770',
     threat: 'a site sends so many log entries that it displaces the events of everyone',
     tests: [
