@@ -4060,6 +4060,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-768',
+    threat: 'a site causes writes of the centre with each handshake',
+    tests: [
+      'edge/hostile.long.test.ts: a site that connects again and again is refused, and the others are not',
+    ],
+  },
+  {
     id: 'H-769',
     threat: 'requests with false tokens hold the slots of all minions while they are checked',
     tests: [
