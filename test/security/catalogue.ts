@@ -4074,6 +4074,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-775',
+    threat:
+      'clients request the description of the API or status pages again and again, and do not read them',
+    tests: [
+      'salt-api/page-bytes.test.ts: a status page counts for its user until it is sent',
+      'salt-api/openapi-memory.test.ts: all responses with the description of the API share its bytes',
+    ],
+  },
+  {
     id: 'H-776',
     threat:
       'each new subscriber with zmq_filtering makes the master compute the topics of all stored publications',
