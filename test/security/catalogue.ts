@@ -3989,6 +3989,28 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-795',
+    threat: 'a run continues after a restart on a new machine that has the id of the former one',
+    tests: [
+      'heat-bridge/lost-keys.test.ts: the end of a key is known after a restart, for three days',
+      'heat-bridge/lost-keys.test.ts: a run does not continue after a restart on a machine that has the id of another one now',
+    ],
+  },
+  {
+    id: 'H-796',
+    threat: 'a later step of a plan runs on a new machine that has the id of the former one',
+    tests: [
+      'heat-bridge/lost-keys.test.ts: a plan runs no further step on a machine that has the id of another one now',
+    ],
+  },
+  {
+    id: 'H-797',
+    threat: 'a run whose rights end while it waits is reported as a defect of the master',
+    tests: [
+      'heat-bridge/changed-rights.test.ts: a run that waits while its user loses the right ends with the denial, not an internal error',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [
