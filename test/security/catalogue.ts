@@ -4011,6 +4011,14 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-798',
+    threat:
+      'a user calls functions of a client that netapi_enable_clients disables, at an address that names no client',
+    tests: [
+      'salt-api/clients.long.test.ts: netapi_enable_clients applies to all addresses that call the functions of a client',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [
