@@ -4019,6 +4019,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-804',
+    threat: 'a guest writes a value over HTTPS that a rule denies when its minion writes it',
+    tests: [
+      'heat-bridge/guests/data-space.long.test.ts: the conditions of rules apply to the value that a guest writes over HTTPS',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [
