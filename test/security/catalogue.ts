@@ -4019,6 +4019,34 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-799',
+    threat:
+      'a user with limited rights finds out values of the minions of a site with targets of orders',
+    tests: [
+      'edge/order-rights.test.ts: the target of an order examines only minions on which its user has rights',
+    ],
+  },
+  {
+    id: 'H-800',
+    threat:
+      'the jobs of the orders of one user use up the limits of the operator of a site, and are recorded for the operator',
+    tests: [
+      'edge/order-rights.test.ts: the job of an order counts and is recorded for its user, not for the operator',
+    ],
+  },
+  {
+    id: 'H-801',
+    threat:
+      'a rule with a rate denies what it permits, because a check or each part of one request counts',
+    tests: [
+      'edge/order-rights.test.ts: an order counts once towards the rate of its rule at the site',
+      'acl/rules.test.ts: a query of the mine counts once towards a rate, for any number of minions',
+      'heat-bridge/changed-rights.test.ts: each command of a plan counts once towards the rate of its rule',
+      'heat-bridge/murano/execution-plans.long.test.ts: an execution plan counts once towards the rate of its rule',
+      'heat-bridge/guests/data-space.long.test.ts: a pillar of a guest does not count towards the rate of its rule',
+    ],
+  },
+  {
     id: 'H-804',
     threat: 'a guest writes a value over HTTPS that a rule denies when its minion writes it',
     tests: [
