@@ -4047,6 +4047,21 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-802',
+    threat:
+      'a user reads over /rpc which minions and reviews the operator has noted in the catalog',
+    tests: [
+      'heat-bridge/hidden-catalog.test.ts: a user over /rpc sees the commands without their minions and reviews, as over HTTP',
+    ],
+  },
+  {
+    id: 'H-803',
+    threat: 'a user has two shares of event streams, and shares one with users of other back ends',
+    tests: [
+      'heat-bridge/rpc-streams.test.ts: a user has one share of streams at the bridge and at other addresses of the API',
+    ],
+  },
+  {
     id: 'H-804',
     threat: 'a guest writes a value over HTTPS that a rule denies when its minion writes it',
     tests: [
