@@ -4069,6 +4069,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-805',
+    threat: 'the events of one user use up the share of the master in the quota of a reaction',
+    tests: [
+      'master/events/event-owners.test.ts: an event that a user fires counts for this user, over each interface',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [
