@@ -8,14 +8,15 @@ import { leaveValidationToHandlers } from '#salt-api/routes/route.ts';
 test('all responses with the description of the API share its bytes', async (t) => {
   const app = fastify();
   const payloads: unknown[] = [];
-  app.addHook('onSend', async (_request, _reply, payload) => {
+  app.addHook('onSend', (_request, _reply, payload, done) => {
     payloads.push(payload);
-    return payload;
+    done(null, payload);
   });
   await collectSchemas(app, { title: 'test', version: '1' });
-  await app.register(async (scope) => {
+  await app.register((scope, _options, done) => {
     leaveValidationToHandlers(scope);
     addOpenapiRoute(scope);
+    done();
   });
   const answers = [1, 2].map(() => app.inject({ url: '/openapi.json' }));
   for (const { headers, body } of await Promise.all(answers)) {
