@@ -4077,4 +4077,13 @@ export const catalogue: readonly Threat[] = [
       'edge/ended-sites.test.ts: a site that offers the same key again causes no write',
     ],
   },
+  {
+    id: 'H-746',
+    threat:
+      'a site makes the centre compare the files of two releases with each request, or compress many packs at once',
+    tests: [
+      bundlePacks('compares two releases once, however often sites ask for their packs'),
+      bundlePacks('compresses few packs at a time'),
+    ],
+  },
 ];
