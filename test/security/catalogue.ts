@@ -4086,4 +4086,11 @@ export const catalogue: readonly Threat[] = [
       bundlePacks('compresses few packs at a time'),
     ],
   },
+  {
+    id: 'H-747',
+    threat: 'a site makes the centre decompress any number of batches that it then refuses',
+    tests: [
+      'edge/entries.long.test.ts: batches that cannot be decoded count towards the rate of their site',
+    ],
+  },
 ];
