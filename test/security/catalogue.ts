@@ -4093,4 +4093,12 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.long.test.ts: batches that cannot be decoded count towards the rate of their site',
     ],
   },
+  {
+    id: 'H-748',
+    threat:
+      'returns of jobs whose ids have a suffix do not reach the centre, and leave rows in the store of the site',
+    tests: [
+      siteLog('returns of jobs whose ids have a suffix are in the log, and leave no rows behind'),
+    ],
+  },
 ];
