@@ -4101,4 +4101,9 @@ export const catalogue: readonly Threat[] = [
       siteLog('returns of jobs whose ids have a suffix are in the log, and leave no rows behind'),
     ],
   },
+  {
+    id: 'H-749',
+    threat: 'a client that only has access to NATS makes the log ignore the entries of a member',
+    tests: [clusterLog('a client of the log cannot make the log ignore an entry of a member')],
+  },
 ];
