@@ -4106,4 +4106,11 @@ export const catalogue: readonly Threat[] = [
     threat: 'a client that only has access to NATS makes the log ignore the entries of a member',
     tests: [clusterLog('a client of the log cannot make the log ignore an entry of a member')],
   },
+  {
+    id: 'H-755',
+    threat: 'a site that has left its centre stays joined there, because the store failed once',
+    tests: [
+      'edge/rehoming/left.test.ts: a site that left while the store failed is released when it repeats its notification',
+    ],
+  },
 ];
