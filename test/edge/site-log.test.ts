@@ -19,7 +19,7 @@ import { openSources } from '#edge/log/site-sources.ts';
 import { ApprovedPlans } from '#edge/orders/approved-plans.ts';
 import type { CentreClock } from '#edge/orders/centre-clock.ts';
 import type { SiteContext } from '#edge/parts.ts';
-import type { JobReturn, StateArea, StateOperation } from '#master';
+import { type JobReturn, MasterError, type StateArea, type StateOperation } from '#master';
 import { createMemoryStore, defineRow, type Store } from '#store';
 
 function areaOf({ get, list, write }: Store): StateArea {
@@ -544,16 +544,22 @@ test('returns of jobs whose ids have a suffix are in the log, and leave no rows 
 test('facts count towards the minion that has sent them', async (t) => {
   const appended: NewLogEntry[] = [];
   const { promise: allRead, resolve } = Promise.withResolvers<void>();
+  const warned: string[] = [];
   const bus = {
-    subscribe: async function* () {
-      yield { tag: 'salt/minion/web1/start', data: { id: 'web1' } };
-      yield { tag: 'salt/minion/web1/start', data: { id: 'rogue' } };
+    batches: async function* () {
+      yield [{ tag: 'salt/minion/web1/start', data: { id: 'web1' } }];
+      // Too many events wait for the reader.
+      if (warned.length === 0) throw new MasterError('ERR_READER_DROPPED', 'dropped');
+      yield [{ tag: 'salt/minion/web1/start', data: { id: 'rogue' } }];
       resolve();
     },
   };
   // Only these members are used.
   const context = {
-    host: { use: () => ({ bus, facts: { of: () => ({}) }, present: () => [{ id: 'web2' }] }) },
+    host: {
+      logger: { warn: (message: string) => warned.push(message) },
+      use: () => ({ bus, facts: { of: () => ({}) }, present: () => [{ id: 'web2' }] }),
+    },
     log: { append: async (entry: NewLogEntry) => void appended.push(entry) },
     onAnnounce: () => {},
   } as unknown as SiteContext;
@@ -570,10 +576,12 @@ test('facts count towards the minion that has sent them', async (t) => {
     appended.map((it) => [it.class, it.value.minion, it.minion]),
     [
       ['fact', 'web1', 'web1'],
+      ['fact', 'web1', 'web1'],
       ['fact', 'web1', 'rogue'],
       ['fact', 'web2', 'web2'],
     ],
   );
+  t.is(warned.length, 1, 'the reader that was dropped reads on');
 });
 
 test('the outcome of an approved plan counts towards the minion whose signal starts it', async (t) => {

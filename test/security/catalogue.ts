@@ -4113,4 +4113,9 @@ export const catalogue: readonly Threat[] = [
       'edge/rehoming/left.test.ts: a site that left while the store failed is released when it repeats its notification',
     ],
   },
+  {
+    id: 'H-756',
+    threat: 'minions of a site that start at once end the reports about grains to the centre',
+    tests: [siteLog('facts count towards the minion that has sent them')],
+  },
 ];
