@@ -4118,4 +4118,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'minions of a site that start at once end the reports about grains to the centre',
     tests: [siteLog('facts count towards the minion that has sent them')],
   },
+  {
+    id: 'H-757',
+    threat: 'an export of a site loses the link to its release, or hidden files of the release',
+    tests: [
+      clusterOffline(
+        'a master is copied into a new cluster as its first member, and out of it again',
+      ),
+    ],
+  },
 ];
