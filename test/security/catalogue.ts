@@ -4127,4 +4127,11 @@ export const catalogue: readonly Threat[] = [
       ),
     ],
   },
+  {
+    id: 'H-758',
+    threat: 'a site makes the centre decode any number of list elements and map entries in frames',
+    tests: [
+      siteVectors('a frame has few elements, and the longest acknowledgement of a batch fits'),
+    ],
+  },
 ];
