@@ -214,6 +214,13 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The report is rejected. The site reports again at its next connection or release.',
     code: 'ERR_SITE_LINK',
   },
+  releaseUpdates: {
+    unit: 'updates to a release that a site requests, or gets in the reply to its report',
+    owner: 'site',
+    rate: { perSecond: 0.5, burst: 60 },
+    effect:
+      'The centre replies later to a request. The reply to a report contains no update; the site requests it.',
+  },
   keyRenewals: {
     unit: 'requests of a site to replace its key',
     owner: 'site',

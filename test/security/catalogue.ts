@@ -4134,4 +4134,11 @@ export const catalogue: readonly Threat[] = [
       siteVectors('a frame has few elements, and the longest acknowledgement of a batch fits'),
     ],
   },
+  {
+    id: 'H-759',
+    threat: 'a site makes the centre prepare updates to a release without end',
+    tests: [
+      'edge/bundles/update-rate.long.test.ts: a site that requests many updates gets them later, and no more with its reports',
+    ],
+  },
 ];
