@@ -4141,4 +4141,62 @@ export const catalogue: readonly Threat[] = [
       'edge/bundles/update-rate.long.test.ts: a site that requests many updates gets them later, and no more with its reports',
     ],
   },
+  {
+    id: 'H-777',
+    threat:
+      'a minion sends a grain that a pillar template prints, and its YAML aliases block the master or fill its memory',
+    tests: [
+      'template/work-limits.test.ts: many aliases of YAML are resolved by one visit of the document',
+      'template/work-limits.test.ts: aliases of YAML add a limited number of nodes and characters',
+      'template/work-limits.test.ts: aliases of one node of YAML share its value',
+      'master/rendering/renderer.long.test.ts: data from a thread share the values that aliases of YAML share',
+      'master/pillar/provided.long.test.ts: a grain that multiplies with aliases gives the minion an error',
+    ],
+  },
+  {
+    id: 'H-778',
+    threat: 'with ext_pillar_first, the grains of a minion give it rights',
+    tests: [
+      'master/pillar/proven.test.ts: files that read external pillar with ext_pillar_first do not make grains a right',
+      'master/pillar/proven.test.ts: a cached pillar is used only with the same proven external pillar',
+      'master/pillar/proven.test.ts: external pillar that does not depend on grains is compiled once',
+    ],
+  },
+  {
+    id: 'H-779',
+    threat: 'a query of mine values that do not exist looks them up for all minions in one turn',
+    tests: [
+      'master/mine/work-limits.test.ts: a query of values that do not exist lets other work run',
+    ],
+  },
+  {
+    id: 'H-785',
+    threat: 'the arguments of a job of a minion are split into millions of words in one turn',
+    tests: [
+      'master/peers/peer-call.test.ts: the arguments of several functions have a limited number of words',
+    ],
+  },
+  {
+    id: 'H-786',
+    threat: 'a target in a template silently matches no minion',
+    tests: [
+      'master/pillar/provided.long.test.ts: a regular expression with lookaround does not silently match nothing',
+    ],
+  },
+  {
+    id: 'H-787',
+    threat: 'a minion compares a very long name of an environment with the patterns of gitfs',
+    tests: [
+      'master/fileserver/file-server.long.test.ts: a name of an environment and a query have at most 4096 characters',
+    ],
+  },
+  {
+    id: 'H-788',
+    threat:
+      'a minion gets its pillar, or stores data under its id, after its key was deleted during a wait',
+    tests: [
+      'master/pillar/pillar-requests.test.ts: a minion whose key is deleted while its pillar is compiled gets no pillar',
+      'master/fileserver/pushed-files.test.ts: a file is not stored if the key of its minion is deleted while the request waits',
+    ],
+  },
 ];
