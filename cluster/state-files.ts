@@ -1,15 +1,18 @@
 /** Lists and copies the files of a master, for example for an export or import. */
 
+import { hash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';
+import { lchown, lstat, open, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { isMissing, makeDirectory } from '#runtime';
+import { hashFile, isMissing, makeDirectory } from '#runtime';
 
-const maxDepth = 16;
+/** Names of files that a program writes before it gives them their final names. */
+const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
 
 /**
- * Returns the regular files below a directory, as sorted relative paths. Links, sockets and hidden
- * names are skipped. Returns an empty list if the directory does not exist.
+ * Returns the regular files below a directory, and the symbolic links to places inside it, as
+ * sorted relative paths. Skips other links, sockets, temporary files, and hidden names in the
+ * directory itself. Returns an empty list if the directory does not exist.
  * @param isLeftOut - called for each name in the directory itself; returns whether to skip it
  */
 export async function listFiles(
@@ -17,27 +20,54 @@ export async function listFiles(
   isLeftOut: (name: string) => boolean = () => false,
 ): Promise<string[]> {
   const found: string[] = [];
-  const walk = async (below: string, depth: number): Promise<void> => {
+  const walk = async (below: string): Promise<void> => {
     for (const entry of await readdir(path.join(root, below), { withFileTypes: true })) {
       const name = path.join(below, entry.name);
-      if (entry.name.startsWith('.') || (depth === 0 && isLeftOut(name))) continue;
-      if (entry.isFile()) found.push(name);
-      else if (entry.isDirectory() && depth < maxDepth) await walk(name, depth + 1);
+      if (temporaryName.test(entry.name)) continue;
+      if (below === '' && (entry.name.startsWith('.') || isLeftOut(name))) continue;
+      if (entry.isFile() || (entry.isSymbolicLink() && (await isInner(path.join(root, name))))) {
+        found.push(name);
+      } else if (entry.isDirectory()) await walk(name);
     }
   };
   try {
-    await walk('', 0);
+    await walk('');
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
   return found.sort();
 }
 
+/** Whether a symbolic link names a place in or below its own directory. */
+async function isInner(link: string): Promise<boolean> {
+  const target = await readlink(link);
+  return !path.isAbsolute(target) && !target.split('/').includes('..');
+}
+
+export async function isLink(file: string): Promise<boolean> {
+  return (await lstat(file)).isSymbolicLink();
+}
+
 /**
- * Copies a file durably. The target must not exist. Missing directories are created with mode 0700.
+ * Returns the SHA-256 of a file in hexadecimal.
+ * @param asLink - whether to return the digest of the target of a symbolic link instead. Default:
+ * whether the file is a symbolic link
+ */
+export async function digestFile(file: string, asLink?: boolean): Promise<string> {
+  if (asLink ?? (await isLink(file))) return hash('sha256', await readlink(file));
+  return (await hashFile(file, 'sha256')).toString('hex');
+}
+
+/**
+ * Copies a file or a symbolic link durably. The target must not exist. Missing directories are
+ * created with mode 0700.
  */
 export async function copyFile(from: string, to: string): Promise<void> {
   await makeDirectory(path.dirname(to), 0o700);
+  if (await isLink(from)) {
+    await symlink(await readlink(from), to);
+    return;
+  }
   const source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
     const target = await open(to, 'wx', 0o600);

@@ -16,7 +16,6 @@ import {
 import {
   codeOf,
   compileSchema,
-  hashFile,
   isDiskFull,
   makeDirectory,
   readTextIfPresent,
@@ -45,7 +44,7 @@ import {
 } from './offline-cluster.ts';
 import { deriveClusterKey, readSecret } from './open-cluster.ts';
 import { writeMinionKeys } from './shared-keys.ts';
-import { copyFile, giveToOwners, listFiles } from './state-files.ts';
+import { copyFile, digestFile, giveToOwners, isLink, listFiles } from './state-files.ts';
 
 // An export is a directory (0700):
 //
@@ -156,7 +155,7 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
   const names = await listFiles(staging);
   const files = Object.fromEntries(names.map((name) => [name, '']));
   await forEachFile(names, async (name) => {
-    files[name] = (await hashFile(path.join(staging, name), 'sha256')).toString('hex');
+    files[name] = await digestFile(path.join(staging, name));
   });
   const format = 'saltbridge-export-1' as const;
   const manifest = { format, version, madeAt: at, content, files };
@@ -356,7 +355,7 @@ async function planMoves(
   const moves: FileMove[] = [];
   await forEachFile(names, async (name) => {
     const file = path.join(from, name);
-    const digest = (await hashFile(file, 'sha256')).toString('hex');
+    const digest = await digestFile(file);
     if (files[name] !== digest) throw damagedExport(from, `${name} does not match its checksum`);
     if (name === storeName) return;
     const [top = '', ...rest] = name.split(path.sep);
@@ -366,8 +365,8 @@ async function planMoves(
     ]).get(top);
     if (place === undefined) throw damagedExport(from, `${name} does not belong to an export`);
     const target = path.join(place, ...rest);
-    const known = await hashFile(target, 'sha256').catch(() => undefined);
-    if (known?.toString('hex') === digest) return;
+    const known = await digestFile(target, await isLink(file)).catch(() => undefined);
+    if (known === digest) return;
     if (await isThere(target)) {
       const message = `${target} already exists and differs from the file in ${from}: move ${target} away`;
       throw new StoreError('ERR_STORE_BACKUP', message);

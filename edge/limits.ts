@@ -176,11 +176,23 @@ export const edgeLimits = defineLimits('edge', {
     perOwner: 67_108_864,
     effect: 'The centre deletes the oldest entries. Alarms are counted separately.',
   },
+  compressedPacks: {
+    unit: 'packs of releases that are compressed at a time',
+    owner: 'none',
+    total: 2,
+    effect: 'Further packs wait.',
+  },
   describedPacks: {
     unit: 'packs of releases whose digests are in memory',
     owner: 'none',
     total: 256,
     effect: 'The digests of the least recently used pack are computed again.',
+  },
+  comparedReleases: {
+    unit: 'pairs of releases whose changed files are counted in memory',
+    owner: 'none',
+    total: 256,
+    effect: 'The files of the least recently used pair are compared again.',
   },
   metadataBodies: {
     unit: 'compressed metadata of releases in memory',
@@ -208,6 +220,13 @@ export const edgeLimits = defineLimits('edge', {
     rate: { perSecond: 0.2, burst: 60 },
     effect: 'The report is rejected. The site reports again at its next connection or release.',
     code: 'ERR_SITE_LINK',
+  },
+  releaseUpdates: {
+    unit: 'updates to a release that a site requests, or gets in the reply to its report',
+    owner: 'site',
+    rate: { perSecond: 0.5, burst: 60 },
+    effect:
+      'The centre replies later to a request. The reply to a report contains no update; the site requests it.',
   },
   keyRenewals: {
     unit: 'requests of a site to replace its key',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { retryDelayMs, sleepUntilAborted } from '#runtime';
 import { StoreError } from '#store';
 import { type LogCipher, sealOverheadBytes } from './cipher.ts';
@@ -195,9 +196,10 @@ export class Appender {
     const { log, view, writeTimeoutMs } = this.#options;
     const start = performance.now();
     const passed = view.state.position;
+    // The log ignores an entry whose id it knows, so no client of the log may guess the id.
+    const id = randomUUID();
     for (let failures = 1; ; failures += 1) {
       try {
-        const id = `${this.session}-${sealed.counter}`;
         const position = await log.append(id, sealed.bytes);
         this.#failingSince = undefined;
         if (position <= passed) this.#options.onBehind(position);

@@ -6,11 +6,12 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
-import { Mutex } from '#runtime';
+import { Mutex, sleepUntilAborted, TokenBuckets } from '#runtime';
 import { isConflict } from '#store';
 import { EdgeError } from '../errors.ts';
 import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
 import { sharedSecret } from '../identity/shared-secret.ts';
+import { edgeLimits } from '../limits.ts';
 import type { LinkCaller } from '../link/link.ts';
 import { progressFamily, type ReleaseProgress, releaseProgress } from '../metrics.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
@@ -89,6 +90,8 @@ class CentreBundles {
    * are the names of the sites.
    */
   readonly #turns = new Map<string, number>();
+  /** Updates that sites request, because each takes a millisecond of the main thread. */
+  readonly #updates = new TokenBuckets(edgeLimits.releaseUpdates);
   /** Version of the release that the centre last named on each connection. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #offers = new Mutex();
@@ -214,6 +217,8 @@ class CentreBundles {
       return bytes === undefined ? {} : { bytes };
     });
     links.handle(updateMessage, async ({ version, from, known }, { site }) => {
+      const waitMs = this.#updates.take(site);
+      if (waitMs > 0) await sleepUntilAborted(waitMs, this.#host.closing);
       const packs = await this.#packs.inlined(await this.#packsFor(from, version));
       if (!isWhole(packs) && !this.#takeTurn(site)) return { waitSeconds };
       const { body: metadata, known: used } = await this.#tuf.update(known);
@@ -233,7 +238,7 @@ class CentreBundles {
       }
       if (this.#releases.published !== before) this.#notifySites();
       if (wanted === undefined) return {};
-      if (wanted.version === offered) return { wanted };
+      if (wanted.version === offered || !this.#updates.tryTake(site)) return { wanted };
       const maxBytes = isEarly ? maxEarlyUpdateBytes : maxUpdateBytes;
       return { wanted: await this.#offer(wanted, have, maxBytes) };
     });

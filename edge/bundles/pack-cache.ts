@@ -7,7 +7,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
-import { createBoundedMap, ifPresent, makeDirectory, syncDirectory } from '#runtime';
+import { createBoundedMap, ifPresent, makeDirectory, Semaphore, syncDirectory } from '#runtime';
 import { edgeLimits } from '../limits.ts';
 import {
   type InlinePack,
@@ -73,6 +73,13 @@ interface Places {
   readonly of: ReadonlyMap<string, { readonly from: string | undefined; readonly to: string }>;
 }
 
+/** Files of a pack. */
+interface Changes {
+  readonly count: number;
+  /** Total size of the files, in bytes. */
+  readonly bytes: number;
+}
+
 /** Packs of a centre. Each pack is created once, and all sites read the same pack. */
 export class PackCache {
   readonly #directory: string;
@@ -80,7 +87,11 @@ export class PackCache {
   readonly #secret: Uint8Array;
   readonly #manifests: NonNullable<PackCacheOptions['manifests']>;
   readonly #making = new Map<string, Promise<Pack>>();
+  /** Number and size of the files of packs, by the place of the pack. */
+  readonly #changes = createBoundedMap<string, Changes>(edgeLimits.comparedReleases);
   readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
+  /** Each pack takes much memory while it is compressed, and sites choose the packs. */
+  readonly #compressing = new Semaphore(edgeLimits.compressedPacks);
   #places: Places | undefined;
   #isReady: Promise<unknown> | undefined;
 
@@ -95,7 +106,7 @@ export class PackCache {
    * Returns the packs with which a site can replace one bundle by another. Creates missing packs.
    */
   async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<Packs> {
-    const files = packedFiles(from?.manifest, to.manifest);
+    const files = this.#changesOf(from, to);
     const former = from?.bytes ?? Buffer.alloc(0);
     const manifest = await this.#pack(this.#placeOf('manifest', from, to), to.bytes.length, {
       dictionary: async () => former,
@@ -104,15 +115,30 @@ export class PackCache {
     return {
       isDelta: from !== undefined,
       manifest,
-      ...(files.length === 0
+      ...(files.count === 0
         ? {}
         : {
-            files: await this.#pack(this.#placeOf('files', from, to), totalBytes(files), {
+            files: await this.#pack(this.#placeOf('files', from, to), files.bytes, {
               dictionary: () => this.#dictionary(from, to),
-              content: () => Readable.from(this.#contents(files)),
+              content: () =>
+                Readable.from(this.#contents(packedFiles(from?.manifest, to.manifest))),
             }),
           }),
     };
+  }
+
+  /**
+   * Returns the number and the size of the files that one bundle has and the other lacks. Any site
+   * may ask for packs, so two manifests with many files are compared once.
+   */
+  #changesOf(from: StoredManifest | undefined, to: StoredManifest): Changes {
+    const place = this.#placeOf('files', from, to);
+    const known = this.#changes.get(place);
+    if (known !== undefined) return known;
+    const files = packedFiles(from?.manifest, to.manifest);
+    const found = { count: files.length, bytes: totalBytes(files) };
+    this.#changes.set(place, found);
+    return found;
   }
 
   /**
@@ -243,7 +269,7 @@ export class PackCache {
       await utimes(file, new Date(), new Date());
       return found;
     }
-    await this.#make(file, bytes, sources);
+    await this.#compressing.run(() => this.#make(file, bytes, sources));
     await this.#evict(file);
     const pack = await describePack(place, file);
     this.#described.set(place, pack);

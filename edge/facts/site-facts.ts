@@ -1,6 +1,12 @@
 /** Facts of a site's minions: the grains that a minion sends when it starts, and its presence. */
 
-import { type ExtensionHost, type Jobs, masterServices } from '#master';
+import {
+  type ExtensionHost,
+  followAgain,
+  type Jobs,
+  type MasterEvent,
+  masterServices,
+} from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
 import type { SiteLog } from '../log/log.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
@@ -11,6 +17,9 @@ const maxGrainBytes = 1024;
 
 /** Interval at which the presence of minions is checked, in milliseconds. */
 const presenceMs = 60_000;
+
+/** Number of events whose facts are appended at a time. The log then writes them together. */
+const eventsAtOnce = 64;
 
 const startTag = /^salt\/minion\/([^/]+)\/start$/;
 
@@ -55,21 +64,35 @@ class SiteFacts {
 
   async #followStarts(): Promise<void> {
     const { bus } = this.#host.use(masterServices.events);
+    const { logger } = this.#host;
     const { signal } = this.#stopped;
-    try {
-      const events = bus.subscribe({ accepts: (tag) => startTag.test(tag), signal });
-      for await (const { tag, data } of events) {
-        const [, minion = ''] = startTag.exec(tag) ?? [];
-        const value = { minion, present: true, grains: this.#grainsOf(minion) };
-        // Another minion may emit the event if the policy permits this.
-        await this.#append(value, typeof data.id === 'string' ? data.id : minion);
+    const follow = async (): Promise<void> => {
+      for await (const events of bus.batches({ accepts: (tag) => startTag.test(tag), signal })) {
+        for (let begin = 0; begin < events.length; begin += eventsAtOnce) {
+          const some = events.slice(begin, begin + eventsAtOnce);
+          await Promise.all(some.map((event) => this.#appendStart(event)));
+        }
       }
+    };
+    const onDropped = (): void =>
+      logger.warn(
+        'too many minions have started: the grains of some are old at the centre until these minions start again',
+      );
+    try {
+      await followAgain(follow, onDropped);
     } catch (error) {
-      this.#host.logger.error(
+      logger.error(
         { err: error },
         'cannot read events, so the centre no longer gets the presence and grains of minions; restart the master',
       );
     }
+  }
+
+  async #appendStart({ tag, data }: MasterEvent): Promise<void> {
+    const [, minion = ''] = startTag.exec(tag) ?? [];
+    const value = { minion, present: true, grains: this.#grainsOf(minion) };
+    // Another minion may emit the event if the policy permits this.
+    await this.#append(value, typeof data.id === 'string' ? data.id : minion);
   }
 
   /**

@@ -388,13 +388,19 @@ export class SiteRegistry {
    * Records that a site has changed to another centre. Ends its connection, and refuses its key
    * from now on.
    * @param to - id of the other centre
+   * @param operations - operations to execute in the same transaction. Default: none
    */
-  async release(name: string, to: string): Promise<void> {
-    await this.#change(name, (site) => {
+  async release(
+    name: string,
+    to: string,
+    operations: readonly StateOperation[] = [],
+  ): Promise<void> {
+    const leave = (site: SiteRow | undefined): SiteRow => {
       if (site?.state !== 'joined') throw refused();
       const { nextKey: _, ...rest } = site;
       return { ...rest, state: 'rehomed', to: { centre: to, at: this.#host.now() } };
-    });
+    };
+    await this.#change(name, leave, operations);
     this.#tellRevoked(name);
   }
 
@@ -574,10 +580,12 @@ export class SiteRegistry {
    * Replaces the stored row of a site by the result of `change`, and returns the former row. Writes
    * nothing if the result is the former row itself.
    * Repeats this if another member of the cluster has changed the row meanwhile.
+   * @param operations - operations to execute in the same transaction
    */
   async #change(
     name: string,
     change: (site: SiteRow | undefined) => SiteRow,
+    operations: readonly StateOperation[] = [],
   ): Promise<SiteRow | undefined> {
     const key = [...sitesPrefix, name];
     return retryConflicts(async () => {
@@ -593,6 +601,7 @@ export class SiteRegistry {
         hasEnded(changed)
           ? { op: 'put', key: ended, value: new Uint8Array(0) }
           : { op: 'delete', key: ended },
+        ...operations,
       ]);
       // In a cluster, `follow` reports this change, and later changes in their order.
       if (this.#host.shared.cluster === undefined) this.#noteState(changed);

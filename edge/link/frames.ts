@@ -31,7 +31,11 @@ export type Frame =
       readonly message: string;
     };
 
-const limits = { maxBytes: maxFrameBytes, maxDepth: 32, maxElements: 20_000 };
+/**
+ * Limits for decoding a frame. The messages have few list elements and map entries: the most has the
+ * acknowledgement of a batch with 64 refused entries. More elements would take milliseconds.
+ */
+const limits = { maxBytes: maxFrameBytes, maxDepth: 32, maxElements: 1024 };
 const maxMessageLength = 500;
 const maxId = 2 ** 32;
 

@@ -218,21 +218,36 @@ export class Ingest implements LogIngest {
         'returns and facts refused: it is not the turn of this site; request the turn first',
       );
     }
-    const items = decodeBatch(bytes);
-    await this.#awaitRate(site, name, items);
+    const items = await this.#decode(site, name, bytes);
+    await this.#awaitRate(site, name, (place) => this.#rates.take(place, name, items));
     return retryConflicts(() => this.#apply(site, name, log, items), maxAttempts);
   }
 
   /**
+   * Decodes a batch. A batch that cannot be decoded counts towards the rates of the site too.
+   * Otherwise a site could make the centre decompress any number of batches.
+   * @throws EdgeError ERR_SITE_MESSAGE, and the errors of `#awaitRate`
+   */
+  async #decode(site: string, name: LogClass, bytes: Uint8Array): Promise<readonly SentItem[]> {
+    try {
+      return decodeBatch(bytes);
+    } catch (error) {
+      await this.#awaitRate(site, name, (place) => this.#rates.takeMalformed(place, name));
+      throw error;
+    }
+  }
+
+  /**
    * Waits until the rates of a site permit a batch. Ends early if the site is revoked meanwhile.
+   * @param take - counts the batch, and returns the time to wait in milliseconds
    * @throws EdgeError ERR_SITE_REFUSED if the site is not joined, ERR_SITE_LINK if the centre closes
    * meanwhile
    */
-  async #awaitRate(site: string, name: LogClass, items: readonly SentItem[]): Promise<void> {
+  async #awaitRate(site: string, name: LogClass, take: (place: string) => number): Promise<void> {
     // A revocation waits for all received batches, so they must not wait one after the other.
     if (!this.#sites.isJoined(site)) throw notJoined(site);
     const place = placeOf(site, name);
-    const milliseconds = this.#rates.take(place, name, items);
+    const milliseconds = take(place);
     if (milliseconds === 0) return;
     const { closing } = this.#host;
     const settled = new AbortController();

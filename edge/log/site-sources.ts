@@ -31,7 +31,8 @@ const signIns = '/sign-ins';
 
 const refreshTag = /^(?:minion|resource)\/refresh\/(.+)$/;
 
-const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
+/** Tag of a return. The job id may have a suffix, for example with the option `unique_jid`. */
+const returnTag = /^salt\/job\/(\d+(?:_[^/]+)?)\/ret\/(.+)$/s;
 
 /**
  * Opens the part of the extension `site` that appends returns, events, alarms and audit records to
@@ -44,7 +45,11 @@ export function openSources({ host, options, log }: SiteContext): EdgePart {
     returnRows:
       host.shared.cluster !== undefined
         ? () => []
-        : (jid, result) => [{ op: 'put', key: unloggedKey(jid, result), value: nothing }],
+        : (jid, result) =>
+            // Without an event with a known tag, the row would never be deleted.
+            returnTag.test(returnTagOf(jid, result))
+              ? [{ op: 'put', key: unloggedKey(jid, result), value: nothing }]
+              : [],
     start: () => sources.start(),
     close: () => sources.close(),
   };
@@ -60,6 +65,10 @@ function unloggedKey(jid: string, { minion, resource }: Returner): readonly stri
 }
 
 type Returner = Pick<JobReturn, 'minion' | 'resource'>;
+
+function returnTagOf(jid: string, { minion, resource }: Returner): string {
+  return `salt/job/${jid}/ret/${resource ?? minion}`;
+}
 
 const unlogged = ['log', 'unlogged'];
 const nothing = new Uint8Array(0);
@@ -147,7 +156,7 @@ class Sources {
     for (const key of keys) {
       const [jid = '', minion = '', resource] = key.slice(unlogged.length);
       const returner = resource === undefined ? { minion } : { minion, resource };
-      const tag = `salt/job/${jid}/ret/${resource ?? minion}`;
+      const tag = returnTagOf(jid, returner);
       const result = await cache.storedReturn(jid, returner);
       // The job was stored for too short a time if its return has expired.
       const entries = result === undefined ? [] : this.#entriesOf({ tag, data: dataOf(result) });

@@ -301,8 +301,18 @@ export class CentreRehoming {
     if (!names(site)) {
       throw new EdgeError('ERR_REHOME_SITE', `the statement does not name the site ${site}`);
     }
-    await this.#noteReply(site, { issuedAt, state: 'left', at: host.now() });
-    await sites.release(site, statement.to.id);
+    const former = this.#replies.get(site);
+    const reply = this.#replyOf(site, { issuedAt, state: 'left', at: host.now() });
+    // Set before the release, because the release ends the connection, and `#forgetReply` is called.
+    this.#replies.set(site, reply);
+    try {
+      // In one transaction, because a repeated notification is ignored if this reply is stored.
+      await sites.release(site, statement.to.id, [putReply(site, reply)]);
+    } catch (error) {
+      if (former === undefined) this.#replies.delete(site);
+      else this.#replies.set(site, former);
+      throw error;
+    }
     host.audit.append({
       who: { kind: 'service', name: `site ${site}` },
       action: 'site.rehome',
@@ -313,12 +323,16 @@ export class CentreRehoming {
   }
 
   async #noteReply(site: string, given: StatementReply): Promise<void> {
-    const { leftBy } = this.#replies.get(site) ?? {};
-    const reply = { ...given, ...(leftBy === undefined ? {} : { leftBy }) };
-    if (given.state === 'left') reply.leftBy = Math.max(leftBy ?? 0, given.issuedAt);
-    const value = statementReplyRow.encode(reply);
-    await this.#rows.write([{ op: 'put', key: [...replyPrefix, site], value }]);
+    const reply = this.#replyOf(site, given);
+    await this.#rows.write([putReply(site, reply)]);
     this.#replies.set(site, reply);
+  }
+
+  /** Adds to a reply by which statement its site has left this centre. */
+  #replyOf(site: string, given: StatementReply): StatementReply {
+    const { leftBy } = this.#replies.get(site) ?? {};
+    if (given.state === 'left') return { ...given, leftBy: Math.max(leftBy ?? 0, given.issuedAt) };
+    return leftBy === undefined ? given : { ...given, leftBy };
   }
 
   /**
@@ -335,7 +349,7 @@ export class CentreRehoming {
     if (leftBy !== undefined) {
       const left: StatementReply = { issuedAt: leftBy, state: 'left', at, leftBy };
       this.#replies.set(site, left);
-      operation = { op: 'put', key, value: statementReplyRow.encode(left) };
+      operation = putReply(site, left);
     }
     this.#rows.write([operation]).catch((error: unknown) => {
       this.#context.host.logger.error(
@@ -390,6 +404,10 @@ export class CentreRehoming {
     const problem = 'the centre has no release keys: run `saltbridge site keys init`';
     throw new EdgeError('ERR_BUNDLE_KEYS', problem);
   }
+}
+
+function putReply(site: string, reply: StatementReply): StateOperation {
+  return { op: 'put', key: [...replyPrefix, site], value: statementReplyRow.encode(reply) };
 }
 
 function keyOf(issuedAt: number): string[] {

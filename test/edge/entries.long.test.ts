@@ -1,5 +1,6 @@
 /** Entries of sites that a centre stores, and what a malicious site can do to them. */
 
+import { zstdCompressSync } from 'node:zlib';
 import test from 'ava';
 import { MinionClaims } from '#edge/facts/minion-claims.ts';
 import { type SiteState, siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
@@ -7,6 +8,7 @@ import { edgeLimits } from '#edge/limits.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
 import { EntryRates } from '#edge/log/entry-rates.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
+import { maxRawBytes } from '#edge/log/log-messages.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import type { WireMap } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
@@ -84,6 +86,9 @@ async function stage() {
     site = 'evil',
   ): Promise<unknown> | undefined =>
     receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site });
+  /** Sends a batch of alarms in its compressed form. */
+  const sendBytes = (entries: Uint8Array) =>
+    receivers.get('log.alarm')?.({ log: 'A'.repeat(16), entries }, { site: 'evil' });
   /** Sends entries of the kind `event` in a batch. */
   const add = (first: number, count: number, log?: string, value: WireMap = { action: 'x' }) =>
     send(
@@ -102,7 +107,7 @@ async function stage() {
   /** Waits for the turn of the site to send returns. */
   const takeTurn = async () => receivers.get('log.turn')?.({}, { site: 'evil' });
   const more = { forget, memory, putSite, writes, pace, closing, ingest };
-  return { send, add, entries, rows, stored, fired, takeTurn, warned, clock, ...more };
+  return { send, sendBytes, add, entries, rows, stored, fired, takeTurn, warned, clock, ...more };
 }
 
 test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
@@ -339,6 +344,20 @@ test('the bytes of alarms are counted after decompression', async (t) => {
   for (let place = 1; place <= count; place += 1) await send([entryOf(place, 'event', value)]);
   t.deepEqual(pace.waits, []);
   await send([entryOf(count + 1, 'event', value)]);
+  t.is(pace.waits.length, 1);
+});
+
+test('batches that cannot be decoded count towards the rate of their site', async (t) => {
+  const { sendBytes, pace } = await stage();
+  const { burst = 0 } = edgeLimits.urgentEntryBytes.rate ?? {};
+  // One MiB of zeros is a hundred bytes.
+  const entries = zstdCompressSync(Buffer.alloc(maxRawBytes));
+  const count = Math.floor(burst / maxRawBytes);
+  for (let place = 1; place <= count; place += 1) {
+    await t.throwsAsync(async () => sendBytes(entries), { code: 'ERR_SITE_MESSAGE' });
+  }
+  t.deepEqual(pace.waits, []);
+  await t.throwsAsync(async () => sendBytes(entries), { code: 'ERR_SITE_MESSAGE' });
   t.is(pace.waits.length, 1);
 });
 

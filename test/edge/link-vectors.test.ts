@@ -17,6 +17,7 @@ import {
   signHello,
 } from '#edge/link/handshake.ts';
 import { decodeBatch, encodeBatch } from '#edge/log/log-codec.ts';
+import { maxRefused } from '#edge/log/log-messages.ts';
 
 const file = new URL('../fixtures/edge/link-vectors.json', import.meta.url);
 const centre = keyOfSeed(Buffer.alloc(32, 1));
@@ -149,4 +150,14 @@ test('frames are at most 64 KiB, and malformed ones are refused', (t) => {
   }
   const deep = Buffer.concat([Buffer.from('930101', 'hex'), Buffer.alloc(500, 0x91)]);
   t.throws(() => decodeFrame(deep), { code: 'ERR_SITE_MESSAGE' });
+});
+
+test('a frame has few elements, and the longest acknowledgement of a batch fits', (t) => {
+  const refusal = (_: unknown, index: number) => ({ sequence: index, reason: 'x'.repeat(300) });
+  const value = { sequence: 1, refused: Array.from({ length: maxRefused }, refusal) };
+  const longest: Frame = { kind: 'reply', id: 1, value };
+  t.deepEqual(decodeFrame(encodeFrame(longest)), longest);
+  const list = Array.from({ length: 1100 }, () => 1);
+  const many: Frame = { kind: 'request', id: 1, name: 'bundle.report', params: list };
+  t.throws(() => decodeFrame(encodeFrame(many)), { code: 'ERR_SITE_MESSAGE' });
 });

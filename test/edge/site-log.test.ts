@@ -19,7 +19,7 @@ import { openSources } from '#edge/log/site-sources.ts';
 import { ApprovedPlans } from '#edge/orders/approved-plans.ts';
 import type { CentreClock } from '#edge/orders/centre-clock.ts';
 import type { SiteContext } from '#edge/parts.ts';
-import type { StateArea } from '#master';
+import { type JobReturn, MasterError, type StateArea, type StateOperation } from '#master';
 import { createMemoryStore, defineRow, type Store } from '#store';
 
 function areaOf({ get, list, write }: Store): StateArea {
@@ -493,19 +493,73 @@ test('each entry that a minion causes counts towards its part of the log', async
   );
 });
 
+test('returns of jobs whose ids have a suffix are in the log, and leave no rows behind', async (t) => {
+  const jids = ['20260101000000000000', '20260101000000000001_4711', '20260101000000000002_c0u1'];
+  const jid = '20260101000000000003_a/b';
+  const { promise: allRead, resolve } = Promise.withResolvers<void>();
+  const appended: NewLogEntry[] = [];
+  const deleted: string[] = [];
+  const bus = {
+    batches: async function* ({ accepts }: { readonly accepts: (tag: string) => boolean }) {
+      const events = [...jids, jid].map((it) => {
+        return { tag: `salt/job/${it}/ret/web1`, data: { id: 'web1', fun: 'test.ping' } };
+      });
+      yield events.filter(({ tag }) => accepts(tag));
+      resolve();
+    },
+  };
+  // Only these members are used.
+  const part = openSources({
+    host: {
+      shared: {},
+      state: { list: async function* () {} },
+      use: () => ({ bus, cache: {}, onAppend: () => {} }),
+    },
+    options: { name: 'north', alarms: [], events: [] },
+    log: {
+      appendTogether: async (
+        entries: readonly NewLogEntry[],
+        operations: readonly StateOperation[],
+      ) => {
+        appended.push(...entries);
+        for (const it of operations) if (it.op === 'delete') deleted.push(it.key.join());
+      },
+    },
+  } as unknown as SiteContext);
+  const result = { minion: 'web1' } as unknown as JobReturn;
+  const rows = [...jids, jid].flatMap((it) => part.returnRows?.(it, result) ?? []);
+  await part.start?.();
+  await allRead;
+  await part.close?.();
+  t.deepEqual(
+    appended.map(({ kind, value }) => [kind, value.jid, value.minion]),
+    jids.map((it) => ['return', it, 'web1']),
+  );
+  t.deepEqual(
+    deleted,
+    rows.flatMap((it) => (it.op === 'put' ? it.key.join() : [])),
+  );
+});
+
 test('facts count towards the minion that has sent them', async (t) => {
   const appended: NewLogEntry[] = [];
   const { promise: allRead, resolve } = Promise.withResolvers<void>();
+  const warned: string[] = [];
   const bus = {
-    subscribe: async function* () {
-      yield { tag: 'salt/minion/web1/start', data: { id: 'web1' } };
-      yield { tag: 'salt/minion/web1/start', data: { id: 'rogue' } };
+    batches: async function* () {
+      yield [{ tag: 'salt/minion/web1/start', data: { id: 'web1' } }];
+      // Too many events wait for the reader.
+      if (warned.length === 0) throw new MasterError('ERR_READER_DROPPED', 'dropped');
+      yield [{ tag: 'salt/minion/web1/start', data: { id: 'rogue' } }];
       resolve();
     },
   };
   // Only these members are used.
   const context = {
-    host: { use: () => ({ bus, facts: { of: () => ({}) }, present: () => [{ id: 'web2' }] }) },
+    host: {
+      logger: { warn: (message: string) => warned.push(message) },
+      use: () => ({ bus, facts: { of: () => ({}) }, present: () => [{ id: 'web2' }] }),
+    },
     log: { append: async (entry: NewLogEntry) => void appended.push(entry) },
     onAnnounce: () => {},
   } as unknown as SiteContext;
@@ -522,10 +576,12 @@ test('facts count towards the minion that has sent them', async (t) => {
     appended.map((it) => [it.class, it.value.minion, it.minion]),
     [
       ['fact', 'web1', 'web1'],
+      ['fact', 'web1', 'web1'],
       ['fact', 'web1', 'rogue'],
       ['fact', 'web2', 'web2'],
     ],
   );
+  t.is(warned.length, 1, 'the reader that was dropped reads on');
 });
 
 test('the outcome of an approved plan counts towards the minion whose signal starts it', async (t) => {

@@ -4222,6 +4222,70 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-746',
+    threat:
+      'a site makes the centre compare the files of two releases with each request, or compress many packs at once',
+    tests: [
+      bundlePacks('compares two releases once, however often sites ask for their packs'),
+      bundlePacks('compresses few packs at a time'),
+    ],
+  },
+  {
+    id: 'H-747',
+    threat: 'a site makes the centre decompress any number of batches that it then refuses',
+    tests: [
+      'edge/entries.long.test.ts: batches that cannot be decoded count towards the rate of their site',
+    ],
+  },
+  {
+    id: 'H-748',
+    threat:
+      'returns of jobs whose ids have a suffix do not reach the centre, and leave rows in the store of the site',
+    tests: [
+      siteLog('returns of jobs whose ids have a suffix are in the log, and leave no rows behind'),
+    ],
+  },
+  {
+    id: 'H-749',
+    threat: 'a client that only has access to NATS makes the log ignore the entries of a member',
+    tests: [clusterLog('a client of the log cannot make the log ignore an entry of a member')],
+  },
+  {
+    id: 'H-755',
+    threat: 'a site that has left its centre stays joined there, because the store failed once',
+    tests: [
+      'edge/rehoming/left.test.ts: a site that left while the store failed is released when it repeats its notification',
+    ],
+  },
+  {
+    id: 'H-756',
+    threat: 'minions of a site that start at once end the reports about grains to the centre',
+    tests: [siteLog('facts count towards the minion that has sent them')],
+  },
+  {
+    id: 'H-757',
+    threat: 'an export of a site loses the link to its release, or hidden files of the release',
+    tests: [
+      clusterOffline(
+        'a master is copied into a new cluster as its first member, and out of it again',
+      ),
+    ],
+  },
+  {
+    id: 'H-758',
+    threat: 'a site makes the centre decode any number of list elements and map entries in frames',
+    tests: [
+      siteVectors('a frame has few elements, and the longest acknowledgement of a batch fits'),
+    ],
+  },
+  {
+    id: 'H-759',
+    threat: 'a site makes the centre prepare updates to a release without end',
+    tests: [
+      'edge/bundles/update-rate.long.test.ts: a site that requests many updates gets them later, and no more with its reports',
+    ],
+  },
+  {
     id: 'H-777',
     threat:
       'a minion sends a grain that a pillar template prints, and its YAML aliases block the master or fill its memory',

@@ -173,6 +173,21 @@ test('a duplicate entry in the log takes effect once', async (t) => {
   t.is(a.status.repeatedEntries, 1);
 });
 
+test('a client of the log cannot make the log ignore an entry of a member', async (t) => {
+  const { cluster, a, b } = await start(t, 'ab');
+  await a.write([put('before')]);
+  // Each encrypted entry begins with its version, the session of its member and a counter.
+  const [head] = cluster.log.entries.slice(-1);
+  const session = Buffer.from(head ?? []).toString('hex', 1, 17);
+  for (let counter = 1; counter < 100; counter += 1) {
+    cluster.log.append(`${session}-${counter}`, Buffer.alloc(8));
+  }
+  await until('the foreign entries', () => a.status.foreignEntries === 99);
+  await a.write([put('after')]);
+  await b.barrier();
+  t.truthy(await b.get(['k', 'after']));
+});
+
 test('an earlier opening and its repeated writes have no effect', async (t) => {
   const { cluster, a } = await start(t, 'a');
   await a.write([{ op: 'append', stream: 's', value: Buffer.from('1') }]);

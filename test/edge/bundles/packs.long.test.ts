@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import { zstdCompressSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError } from '#config';
@@ -23,6 +24,7 @@ import { PackCache, type StoredManifest } from '#edge/bundles/pack-cache.ts';
 import { compressionOptions, dictionaryFiles } from '#edge/bundles/pack-content.ts';
 import { packSource } from '#edge/bundles/pack-source.ts';
 import { EdgeError } from '#edge/errors.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import { compareTexts } from '#runtime';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { writeFiles } from './release-stage.ts';
@@ -296,6 +298,60 @@ test('requests with unknown ids compute the places of packs once', async (t) => 
   for (let count = 0; count < 50; count += 1) t.is(await ask(), undefined);
   // The digests of the 10 manifests are compared, and the manifest is searched.
   t.true(reads <= 50 * 20, `${reads} reads`);
+});
+
+test('compares two releases once, however often sites ask for their packs', async (t) => {
+  const centre = new TestCentre(t);
+  const contents = Object.fromEntries(
+    Array.from({ length: 50 }, (_, count) => [`tree/${count}`, `${count}`]),
+  );
+  const former = await centre.manifest(1, contents);
+  const { manifest, ...rest } = await centre.manifest(2, { ...contents, 'tree/new': 'new' });
+  let reads = 0;
+  const next: StoredManifest = {
+    ...rest,
+    get manifest() {
+      reads += 1;
+      return manifest;
+    },
+  };
+  const first = await centre.packs.packsFor(former, next);
+  reads = 0;
+  for (let count = 0; count < 20; count += 1) {
+    t.deepEqual(await centre.packs.packsFor(former, next), first);
+  }
+  t.is(reads, 0);
+  t.truthy(first.files);
+  t.is((await centre.packs.packsFor(next, next)).files, undefined);
+});
+
+test('compresses few packs at a time', async (t) => {
+  const centre = new TestCentre(t);
+  const { total = 0 } = edgeLimits.compressedPacks;
+  let reading = 0;
+  let most = 0;
+  const slow = new (class extends ObjectStore {
+    override async fileOf(sha256: string): Promise<string> {
+      reading += 1;
+      most = Math.max(most, reading);
+      const file = await super.fileOf(sha256);
+      for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+      reading -= 1;
+      return file;
+    }
+  })(path.dirname(path.dirname(centre.objects.pathOf('a'.repeat(64)))));
+  const packs = new PackCache({
+    directory: temporaryDirectory(t),
+    objects: slow,
+    secret: randomBytes(32),
+  });
+  const manifests: StoredManifest[] = [];
+  for (let version = 1; version <= 10; version += 1) {
+    manifests.push(await centre.manifest(version, { 'tree/file': `${version}` }));
+  }
+  const made = await Promise.all(manifests.map((it) => packs.packsFor(undefined, it)));
+  t.is(new Set(made.map(({ files }) => files?.id)).size, 10);
+  t.is(most, total);
 });
 
 test('refuses parts and packs that do not match, and keeps the former bundle', async (t) => {

@@ -8,7 +8,9 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -268,6 +270,13 @@ test('a master is copied into a new cluster as its first member, and out of it a
     t.false(existsSync(a.stateDir));
   });
   await t.throwsAsync(copyMaster(own, own), { message: /saltbridge cluster init/ });
+  // A site has its release in `state_dir`, and a link to it.
+  const deep = path.join('site', 'bundles', '3', 'tree', ...'abcdefghijklmnopq');
+  mkdirSync(path.join(own.stateDir, deep), { recursive: true });
+  writeFileSync(path.join(own.stateDir, deep, '.bashrc'), 'alias ll=ls');
+  symlinkSync('bundles/3', path.join(own.stateDir, 'site', 'current'));
+  symlinkSync(root, path.join(own.stateDir, 'site', 'outside'));
+  writeFileSync(path.join(own.stateDir, 'site', 'file.0123456789ab.tmp'), '');
   for (const { stateDir, pkiDir } of [a, alone]) {
     for (const directory of [stateDir, pkiDir]) {
       mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -284,8 +293,12 @@ test('a master is copied into a new cluster as its first member, and out of it a
     'cluster.secret',
     'enroll',
     'seal.key',
+    'site',
     'store',
   ]);
+  t.is(readFileSync(path.join(a.stateDir, deep, '.bashrc'), 'utf8'), 'alias ll=ls');
+  t.deepEqual(readdirSync(path.join(a.stateDir, 'site')).sort(), ['bundles', 'current']);
+  t.is(readlinkSync(path.join(a.stateDir, 'site', 'current')), 'bundles/3');
   await t.throwsAsync(copyMaster(masters.configOf('b'), own, { connect }), {
     code: 'ERR_CLUSTER_FOUNDED',
   });
