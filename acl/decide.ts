@@ -33,7 +33,7 @@ const noRules: readonly CompiledRule[] = [];
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
-  if (question.isRepeated === true) return decision;
+  if (!countsTowardsRates(question)) return decision;
   for (const rule of used) {
     if (rule.meter?.tryTake(rateLimitKey(question.subject), policy.now()) === false) {
       return denied(question, `${rule.rule.name}: ${rateObstacle}`);
@@ -102,14 +102,22 @@ export function isGrantable(question: Question): boolean {
   return !isBound && isSpecificTagGlob(literalGlob(question.resource.tag));
 }
 
+/**
+ * Whether a question counts towards the rate limits of its rules. A question about the mine of one
+ * minion does not, because the query has already been counted for its function.
+ */
+function countsTowardsRates({ action, resource, isRepeated }: Question): boolean {
+  return isRepeated !== true && !(action === 'mine' && resource.owner !== undefined);
+}
+
 /** Returns the result of {@link decide} without counting towards rate limits. */
 export function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
   if (question.action === 'return') return { decision: denied(question), used: noRules };
-  const { isRepeated } = question;
+  const isRepeated = !countsTowardsRates(question);
   const requests = requestsOf(question).map((request) =>
-    isRepeated === undefined ? request : { ...request, isRepeated },
+    isRepeated ? { ...request, isRepeated } : request,
   );
   const { deny, allow } = policy.ofSubjects.of(question.subject, question.action);
   const now = policy.now();

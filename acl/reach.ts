@@ -24,6 +24,11 @@ export type ReachQuestion =
       readonly subject: Subject;
       readonly action: 'publish' | 'command';
       readonly calls: readonly IntendedCall[];
+      /**
+       * Whether the same request was already permitted, and then waited. Exhausted rate limits then
+       * do not reduce the result. Default: false.
+       */
+      readonly isRepeated?: boolean;
     }
   | { readonly subject: Subject; readonly action: 'mine'; readonly fun: string };
 
@@ -103,9 +108,9 @@ function isOnEveryone({ resource }: CompiledRule): boolean {
 function requestsToReach(question: ReachQuestion): Request[] {
   const { subject, action } = question;
   if (action === 'mine') return [{ subject, action, text: question.fun }];
+  const { isRepeated } = question;
   return question.calls.map((call) => ({
-    subject,
-    action,
+    ...{ subject, action, isRepeated },
     text: call.fun,
     ...('args' in call ? { call } : {}),
   }));

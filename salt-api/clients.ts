@@ -76,6 +76,22 @@ export function checkClient(context: ApiContext, { client }: Lowstate): string {
   );
 }
 
+/**
+ * Checks that a client is served, for an address that calls the functions of this client without
+ * naming it.
+ * @throws SaltApiError ERR_HTTP_CLIENT
+ */
+export function requireClient(
+  { clients: served }: Pick<ApiContext, 'clients'>,
+  name: string,
+): void {
+  if (served.has(name)) return;
+  throw new SaltApiError(
+    'ERR_HTTP_CLIENT',
+    `the client ${name} is not served; GET / lists the clients that are`,
+  );
+}
+
 /** Response to a request, which may have several commands. */
 export class LowstateAnswer {
   readonly results: WireValue[] = [];

@@ -48,7 +48,7 @@ export interface ServedFunctions {
 const pythonModules =
   'returns `[]` if the file roots contain no such modules; otherwise fails and lists their names';
 const aboutMinion =
-  'compares with the minion whose pillar is compiled; in Salt, with the master unless minion_id is given';
+  'compares with the minion whose pillar is compiled; in Salt, with the master unless minion_id is given. An expression with lookaround or back-references is an error';
 const closedRunners = 'in pillar, only read-only runners; if the runner fails, the rendering fails';
 
 /**

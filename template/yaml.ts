@@ -14,6 +14,7 @@ import {
   type Node,
   Parser,
   type Scalar,
+  visit,
   type YAMLError,
   type YAMLMap,
   type YAMLSeq,
@@ -98,6 +99,10 @@ export interface TextMarks {
 
 const defaultNodes = 1_000_000;
 const defaultDepth = 100;
+/** Size of a node without its text, in characters. */
+const nodeCharacters = 10;
+/** Maximum size that aliases may add to the nodes of a text, in characters. */
+const maxAliasCharacters = 1_000_000;
 const core = 'tag:yaml.org,2002:';
 
 /**
@@ -133,9 +138,10 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   if (error !== undefined) problems.fail('ParserError', firstLine(error.message), error.pos[0]);
   const root: Node | null = document.contents;
   if (root === null) return null;
-  new Bounds(document, problems, options).check(root);
-  new StrictForms(document, problems, text).checkRoot(root);
-  return new Constructor(document, problems, text, options.marks).construct(root);
+  const aliases = new Aliases(document, problems);
+  new Bounds(aliases, problems, text, options).checkRoot(root);
+  new StrictForms(aliases, problems, text).checkRoot(root);
+  return new Constructor(aliases, problems, text, options.marks).construct(root);
 }
 
 /**
@@ -335,23 +341,76 @@ function offsetOf(node: Node): number | undefined {
   return node.range?.[0];
 }
 
-/** Checks the number of nodes and the depth before values are constructed. */
-class Bounds {
+/** Finds the nodes that aliases name. */
+class Aliases {
   readonly #document: Document<Node>;
+  readonly #problems: Problems;
+  #targets: ReadonlyMap<Alias, Node> | undefined;
+
+  constructor(document: Document<Node>, problems: Problems) {
+    this.#document = document;
+    this.#problems = problems;
+  }
+
+  /** @throws TemplateError ERR_YAML if no node before the alias has the anchor */
+  resolve(alias: Alias): Node {
+    this.#targets ??= this.#find();
+    const node = this.#targets.get(alias);
+    if (node !== undefined) return node;
+    return this.#problems.fail(
+      'ComposerError',
+      `found undefined alias '${alias.source}'`,
+      offsetOf(alias),
+    );
+  }
+
+  /** Visits the document once. `Alias.resolve` would visit it again for each alias. */
+  #find(): ReadonlyMap<Alias, Node> {
+    const anchors = new Map<string, Node>();
+    const targets = new Map<Alias, Node>();
+    visit(this.#document, {
+      Node: (_key, node) => {
+        if (isAlias(node)) {
+          const target = anchors.get(node.source);
+          if (target !== undefined) targets.set(node, target);
+        } else if (node.anchor !== undefined) anchors.set(node.anchor, node);
+      },
+    });
+    return targets;
+  }
+}
+
+/** Size of a node after expanding the aliases in it. */
+interface NodeSize {
+  readonly nodes: number;
+  /** Length of all texts, with {@link nodeCharacters} for each node. */
+  readonly characters: number;
+}
+
+/** Checks the number and size of nodes and the depth before values are constructed. */
+class Bounds {
+  readonly #aliases: Aliases;
   readonly #problems: Problems;
   readonly #maxNodes: number;
   readonly #maxDepth: number;
-  readonly #sizes = new Map<Node, number>();
+  readonly #maxCharacters: number;
+  readonly #sizes = new Map<Node, NodeSize>();
   readonly #open = new Set<Node>();
 
-  constructor(document: Document<Node>, problems: Problems, options: YamlOptions) {
-    this.#document = document;
+  constructor(aliases: Aliases, problems: Problems, text: string, options: YamlOptions) {
+    this.#aliases = aliases;
     this.#problems = problems;
     this.#maxNodes = options.maxNodes ?? defaultNodes;
     this.#maxDepth = options.maxDepth ?? defaultDepth;
+    // Without aliases, a text has at most two nodes for each of its characters.
+    this.#maxCharacters = (2 * nodeCharacters + 1) * (text.length + 1) + maxAliasCharacters;
   }
 
-  check(node: Node): number {
+  checkRoot(root: Node): void {
+    this.#check(root);
+  }
+
+  #check(node: Node): NodeSize {
     const known = this.#sizes.get(node);
     if (known !== undefined) return known;
     if (this.#open.has(node)) {
@@ -365,29 +424,39 @@ class Bounds {
       this.#problems.tooMuch('levels of nesting', this.#maxDepth, offsetOf(node));
     }
     this.#open.add(node);
-    const size = 1 + this.#inside(node);
+    const size = this.#sizeOf(node);
     this.#open.delete(node);
-    if (size > this.#maxNodes) this.#problems.tooMuch('nodes', this.#maxNodes, offsetOf(node));
+    if (size.nodes > this.#maxNodes) {
+      this.#problems.tooMuch('nodes', this.#maxNodes, offsetOf(node));
+    }
+    if (size.characters > this.#maxCharacters) {
+      this.#problems.tooMuch('characters that aliases add', maxAliasCharacters, offsetOf(node));
+    }
     this.#sizes.set(node, size);
     return size;
   }
 
-  #inside(node: Node): number {
-    let size = 0;
-    for (const part of partsOf(node, this.#document, this.#problems)) size += this.check(part);
-    return size;
+  #sizeOf(node: Node): NodeSize {
+    let nodes = 1;
+    let characters = nodeCharacters + (isScalar(node) ? textOf(node).length : 0);
+    for (const part of partsOf(node, this.#aliases)) {
+      const size = this.#check(part);
+      nodes += size.nodes;
+      characters += size.characters;
+    }
+    return { nodes, characters };
   }
 }
 
 /** Rejects syntax that libyaml rejects and the `yaml` package accepts. */
 class StrictForms {
-  readonly #document: Document<Node>;
+  readonly #aliases: Aliases;
   readonly #problems: Problems;
   readonly #text: string;
   readonly #anchors = new Set<string>();
 
-  constructor(document: Document<Node>, problems: Problems, text: string) {
-    this.#document = document;
+  constructor(aliases: Aliases, problems: Problems, text: string) {
+    this.#aliases = aliases;
     this.#problems = problems;
     this.#text = text;
   }
@@ -425,7 +494,7 @@ class StrictForms {
     if (isSeq<Node>(node) && node.flow === true) {
       for (const item of node.items) this.#checkFlowItem(item);
     }
-    for (const part of partsOf(node, this.#document, this.#problems)) {
+    for (const part of partsOf(node, this.#aliases)) {
       this.check(part, isFlow);
     }
   }
@@ -502,8 +571,8 @@ function hasTabAsIndentation(scalar: string): boolean {
   return first !== undefined && /^ *\t/.test(first);
 }
 
-function partsOf(node: Node, document: Document<Node>, problems: Problems): Node[] {
-  if (isAlias(node)) return [resolveAlias(node, document, problems)];
+function partsOf(node: Node, aliases: Aliases): Node[] {
+  if (isAlias(node)) return [aliases.resolve(node)];
   if (isSeq<Node>(node)) return node.items;
   if (isMap<Node, Node | null>(node)) {
     return node.items.flatMap(({ key, value }) => (value === null ? [key] : [key, value]));
@@ -511,22 +580,16 @@ function partsOf(node: Node, document: Document<Node>, problems: Problems): Node
   return [];
 }
 
-function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems): Node {
-  const node: Node | undefined = alias.resolve(document);
-  if (node !== undefined) return node;
-  return problems.fail('ComposerError', `found undefined alias '${alias.source}'`, offsetOf(alias));
-}
-
 class Constructor {
-  readonly #document: Document<Node>;
+  readonly #aliases: Aliases;
   readonly #problems: Problems;
   /** Constructed values, by node. An alias and its anchor share one value. */
   readonly #made = new Map<Node, Value>();
   readonly #text: string;
   readonly #marks: TextMarks | undefined;
 
-  constructor(document: Document<Node>, problems: Problems, text: string, marks?: TextMarks) {
-    this.#document = document;
+  constructor(aliases: Aliases, problems: Problems, text: string, marks?: TextMarks) {
+    this.#aliases = aliases;
     this.#problems = problems;
     this.#text = text;
     this.#marks = marks;
@@ -534,7 +597,7 @@ class Constructor {
 
   construct(node: Node | null): Value {
     if (node === null) return null;
-    if (isAlias(node)) return this.construct(resolveAlias(node, this.#document, this.#problems));
+    if (isAlias(node)) return this.construct(this.#aliases.resolve(node));
     const known = this.#made.get(node);
     if (known !== undefined) return known;
     const value = this.#make(node);
@@ -582,7 +645,7 @@ class Constructor {
   }
 
   #pair(item: Node): Value {
-    const node = isAlias(item) ? resolveAlias(item, this.#document, this.#problems) : item;
+    const node = isAlias(item) ? this.#aliases.resolve(item) : item;
     const [pair, ...more] = isMap<Node, Node | null>(node) ? node.items : [];
     if (pair === undefined || more.length > 0) {
       this.#problems.fail('ConstructorError', 'expected a single mapping item', offsetOf(item));
@@ -626,10 +689,7 @@ class Constructor {
   }
 
   #merged(value: Node | null, node: Node): Pair[] {
-    const target =
-      value !== null && isAlias(value)
-        ? resolveAlias(value, this.#document, this.#problems)
-        : value;
+    const target = value !== null && isAlias(value) ? this.#aliases.resolve(value) : value;
     if (target !== null && isMap<Node, Node | null>(target)) return this.#flatten(target);
     if (target === null || !isSeq<Node>(target)) {
       this.#problems.fail(
@@ -642,7 +702,7 @@ class Constructor {
   }
 
   #mergedMapping(item: Node): Pair[] {
-    const node = isAlias(item) ? resolveAlias(item, this.#document, this.#problems) : item;
+    const node = isAlias(item) ? this.#aliases.resolve(item) : item;
     if (isMap<Node, Node | null>(node)) return this.#flatten(node);
     return this.#problems.fail(
       'ConstructorError',
@@ -694,5 +754,6 @@ function nameOf(key: Node): unknown {
  * nesting
  */
 export function parseYaml(text: string, options: YamlOptions): PlainData {
-  return toPlain(loadYaml(text, options));
+  // Aliases of one node share its value, so that parsed texts use little memory.
+  return toPlain(loadYaml(text, options), undefined, undefined, new Map());
 }

@@ -35,7 +35,10 @@ function resultSchema(options: { readonly additionalProperties: boolean }) {
   return Type.Object(
     {
       state: Type.Enum([...orderStates]),
-      /** Reason why the order is in the state `refused` or `failed`. */
+      /**
+       * Reason why the order is in the state `refused` or `failed`, or a notice that rights have
+       * limited its target.
+       */
       reason: Type.Optional(Type.String({ maxLength: 4096 })),
       /**
        * Number of minions that succeeded. The property `failed` counts the minions that failed, and

@@ -1,13 +1,18 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
-import { isUnlimited } from '#acl';
+import { type Call, isUnlimited, reachOf } from '#acl';
 import { bridgeServices, type CommandResult } from '#heat-bridge';
 import {
+  type AddressedMinions,
+  type AuditRequester,
+  actorOf,
   callOf,
   type ExtensionHost,
   isFailureCode,
+  type JobOrigin,
   type JobUpdate,
   MasterError,
+  type RunRequest,
   requireInert,
   separateKeywords,
 } from '#master';
@@ -35,34 +40,66 @@ export async function checkOrderRights(
 ): Promise<void> {
   const { work } = order;
   if (work.kind === 'job') {
-    const { minions } = await host.resolveTarget(targetOfWork(work));
-    requireJobRight(host, order, work, minions);
+    const { minions } = await minionsOfJob(host, order, work, false);
+    requireJobRight(host, order, work, { minions, isRepeated: false });
   }
   if (work.kind === 'enrol') requireEnrolRight(host, order, work);
+}
+
+function callsOfJob({ fun, arg = [], kwarg }: Work<'job'>): readonly Call[] {
+  return [callOf({ fun, ...separateKeywords(arg, kwarg) })];
+}
+
+/**
+ * Returns the minions that match the target of a job. If the rights are limited, only the minions
+ * with these rights are examined, as for a job of a user of the site. Otherwise, the result would
+ * show whether a guess about other minions is right.
+ * @param isRepeated - whether the policy has already permitted the order, which then waited
+ * @throws EdgeError ERR_ORDER_DENIED; MasterError ERR_BAD_TGT
+ */
+async function minionsOfJob(
+  host: Pick<ExtensionHost, 'decide' | 'policy' | 'resolveTarget'>,
+  order: Order,
+  work: Work<'job'>,
+  isRepeated: boolean,
+): Promise<AddressedMinions> {
+  const subject = subjectOfOrder(order);
+  const policy = host.policy();
+  const who = actorOf(subject);
+  if (isUnlimited(subject, policy)) return host.resolveTarget(targetOfWork(work), { who });
+  const calls = callsOfJob(work);
+  const about = { subject, action: 'publish', isRepeated } as const;
+  const reach = reachOf({ ...about, calls }, policy);
+  if (reach.isEmpty) throw denied(host.decide({ ...about, resource: { calls } }).reason);
+  return host.resolveTarget(targetOfWork(work), { reach, who });
 }
 
 /**
  * Checks that the policy permits a job for all of these minions. If the rights are limited, also
  * rejects arguments that Salt would interpret.
+ * @param on - the minions, and whether the policy has already permitted the order, which then waited
+ * @returns the requester of the job, for the audit log and the limits
  * @throws EdgeError ERR_ORDER_DENIED
  */
 function requireJobRight(
   host: Pick<ExtensionHost, 'decide' | 'policy'>,
   order: Order,
   work: Work<'job'>,
-  minions: readonly string[],
-): void {
-  const calls = [callOf({ fun: work.fun, ...separateKeywords(work.arg ?? [], work.kwarg) })];
+  { minions, isRepeated }: { readonly minions: readonly string[]; readonly isRepeated: boolean },
+): AuditRequester {
   const subject = subjectOfOrder(order);
-  const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
+  const resource = { calls: callsOfJob(work), minions };
+  const decision = host.decide({ subject, action: 'publish', resource, isRepeated });
   if (decision.effect === 'deny') throw denied(decision.reason);
-  if (isUnlimited(subject, host.policy())) return;
+  const by = { who: actorOf(subject), rule: decision.rule };
+  if (isUnlimited(subject, host.policy())) return by;
   try {
     requireInert(work);
   } catch (error) {
     if (error instanceof MasterError) throw denied(error.message);
     throw error;
   }
+  return by;
 }
 
 function requireEnrolRight(
@@ -127,20 +164,24 @@ async function runJob(
   let updates: AsyncIterable<JobUpdate>;
   if (await isKnownJob(host, jid)) updates = host.resumeJob(jid);
   else {
-    const { minions, ...leftOut } = await host.resolveTarget(targetOfWork(work));
+    const { minions, ...leftOut } = await minionsOfJob(host, order, work, true);
     if (minions.length === 0) {
       counts.addUnaddressed(leftOut.missing);
       return { result: counts.result([]) };
     }
-    requireJobRight(host, order, work, minions);
+    const by = requireJobRight(host, order, work, { minions, isRepeated: true });
     const { fun, arg = [], kwarg = {} } = work;
     const user = `centre_${order.by.name}`;
     // Publish to the minions that were checked. Others could match the target when they receive it.
     const target = { tgt: [...minions], tgtType: 'list', leftOut };
-    updates = host.master().jobs.run({ ...target, fun, arg, kwarg, jid, user });
+    const request: RunRequest & JobOrigin = { ...target, fun, arg, kwarg, jid, user, by };
+    updates = host.master().jobs.run(request);
   }
   for await (const update of updates) {
-    if (update.type === 'published') counts.addUnaddressed(update.missing);
+    if (update.type === 'published') {
+      counts.addUnaddressed(update.missing);
+      counts.isNarrowed = update.isNarrowed === true;
+    }
     if (update.type === 'return') {
       const hasFailed = update.success === false || isFailureCode(update.retcode);
       counts.add(update.minion, hasFailed ? `retcode ${String(update.retcode)}` : undefined);
@@ -175,8 +216,9 @@ async function runCommand(
     idempotencyKey: order.id,
     deadline: order.validUntil,
   });
-  const { status, results, jids } = await run.outcome;
+  const { status, results, jids, isNarrowed } = await run.outcome;
   const counts = new ResultCounts();
+  counts.isNarrowed = isNarrowed === true;
   counts.addAll(results);
   return { result: counts.result(jids, status === 'succeeded' ? undefined : status) };
 }
@@ -220,8 +262,14 @@ async function enrol(
   return { result: { ...noResults, state: 'done', succeeded: 1 }, ticket };
 }
 
+/** Notice in the result of an order whose target was limited by rights. It names no minion. */
+const narrowedReason =
+  'the order was sent only to the minions that the rules of the site permit for its user';
+
 /** Counts the minions of an order by their result. */
 class ResultCounts {
+  /** Whether the target was limited to the minions on which the user of the order has rights. */
+  isNarrowed = false;
   #succeeded = 0;
   #failed = 0;
   #silent = 0;
@@ -268,7 +316,8 @@ class ResultCounts {
     const all = this.#succeeded + this.#failed + this.#silent;
     const isDone =
       failure === undefined && all > 0 && this.#succeeded === all && this.#unaddressed.size === 0;
-    const reason = failure ?? (all === 0 ? 'the target matches no minion' : undefined);
+    const narrowed = this.isNarrowed ? narrowedReason : undefined;
+    const reason = failure ?? (all === 0 ? 'the target matches no minion' : narrowed);
     return {
       state: isDone ? 'done' : 'failed',
       ...(reason === undefined ? {} : { reason }),

@@ -87,6 +87,7 @@ export function addGuestRoutes(
   const permitted = async (
     request: FastifyRequest<DataQuery>,
     fun: string,
+    given: (request: FastifyRequest<DataQuery>) => Readonly<Record<string, string>>,
   ): Promise<{
     readonly guest: Guest;
     readonly key: string;
@@ -94,8 +95,10 @@ export function addGuestRoutes(
   }> => {
     const guest = await guestOf(request);
     const { key = '' } = request.query;
-    requirePermitted(guest, fun, { key });
-    return { guest, key, requirePermission: () => requirePermitted(guest, fun, { key }, true) };
+    // The conditions of rules apply to the same arguments as in a call through the minion.
+    const kwargs = { key, ...given(request) };
+    requirePermitted(guest, fun, kwargs);
+    return { guest, key, requirePermission: () => requirePermitted(guest, fun, kwargs, true) };
   };
   app.get<DataQuery>('/guest/peers', { schema: routes.peers }, async (request) => {
     const guest = await guestOf(request);
@@ -107,7 +110,14 @@ export function addGuestRoutes(
     '/guest/data',
     { schema: routes.get },
     async (request, reply): Promise<FastifyReply> => {
-      const { guest, key, requirePermission } = await permitted(request, guestRunners.get);
+      const { guest, key, requirePermission } = await permitted(
+        request,
+        guestRunners.get,
+        ({ query: { wait, after } }) => ({
+          ...(wait === undefined ? {} : { wait }),
+          ...(after === undefined ? {} : { after }),
+        }),
+      );
       const { wait, after } = request.query;
       const given = {
         key,
@@ -121,7 +131,11 @@ export function addGuestRoutes(
     },
   );
   app.put<DataQuery>('/guest/data', { bodyLimit, schema: routes.put }, async (request) => {
-    const { guest, key, requirePermission } = await permitted(request, guestRunners.put);
+    const { guest, key, requirePermission } = await permitted(
+      request,
+      guestRunners.put,
+      ({ body }) => ({ value: textOf(body) }),
+    );
     // A body of this type has already been parsed as JSON, so its text is not available.
     if (/json/i.test(request.headers['content-type'] ?? '')) {
       throw new BridgeError('ERR_DATA_VALUE', 'the body must be text/plain, not JSON');

@@ -3,6 +3,7 @@
 import {
   type Call,
   type IntendedCall,
+  isAllowed,
   isUnlimited,
   mayCallCommand,
   type Policy,
@@ -164,6 +165,25 @@ export function authorizeCommand(
   );
   if (effect === 'deny') throw deniedForTarget(name);
   return { who: actorOf(subject), rule };
+}
+
+/**
+ * Checks that a caller may run a command, as {@link authorizeCommand} does. The check does not count
+ * towards the rates of rules, so the run itself must be authorised when it starts.
+ * @throws BridgeError ERR_COMMAND_DENIED
+ */
+export function requireCommandRight(
+  host: ExtensionHost,
+  caller: ResolvedCaller,
+  asked: Omit<AskedRun, 'isRepeated'>,
+): void {
+  const { subject, policy = () => host.policy() } = caller;
+  const { command, parameters, minions } = asked;
+  const resource = { call: aclCallOf(command, parameters), minions };
+  const isPermitted =
+    subject !== undefined && isAllowed({ subject, action: 'command', resource }, policy());
+  if (isPermitted) requireWithin(host, command, minions);
+  else authorizeCommand(host, caller, { ...asked, isRepeated: false });
 }
 
 /** Converts a run of a command to a function call, because policy rules match function calls. */

@@ -63,3 +63,15 @@ export function describeCommand({ definition, fun, standing }: CompiledCommand):
     ...(deprecated === undefined ? {} : { deprecated }),
   };
 }
+
+/**
+ * Returns the description of a command, without the fields `within` and `reviewed`, which are for
+ * the operator.
+ */
+export function publicCommandInfo({
+  within: _within,
+  reviewed: _reviewed,
+  ...info
+}: CommandInfo): Omit<CommandInfo, 'reviewed' | 'within'> {
+  return info;
+}

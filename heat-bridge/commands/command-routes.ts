@@ -10,7 +10,7 @@ import { parseBody } from '../http/route-schema.ts';
 import { addRunRoutes, runFields } from '../http/run-routes.ts';
 import type { BridgeHttpContext } from '../http/written-answers.ts';
 import type { CommandApi } from './command-api.ts';
-import { type CommandInfo, CommandSchema } from './command-info.ts';
+import { CommandSchema, publicCommandInfo } from './command-info.ts';
 import { commandUpdates, OutcomeSchema } from './command-request.ts';
 import { firstRunUpdate } from './command-rpc.ts';
 import type { Parameters } from './parameters.ts';
@@ -63,16 +63,4 @@ export function addCommandRoutes(
     first: firstRunUpdate,
     cancel: (run) => run.cancel(),
   });
-}
-
-/**
- * Returns the description of a command, without the fields `within` and `reviewed`, which are for
- * the operator.
- */
-function publicCommandInfo({
-  within: _within,
-  reviewed: _reviewed,
-  ...info
-}: CommandInfo): Omit<CommandInfo, 'reviewed' | 'within'> {
-  return info;
 }

@@ -4,6 +4,7 @@ import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
 import { callableCommands } from './callers.ts';
 import type { CommandApi } from './command-api.ts';
+import { publicCommandInfo } from './command-info.ts';
 import type { CommandCaller, CommandHandle } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 
@@ -65,7 +66,8 @@ export function commandMethods(api: CommandApi, host: ExtensionHost): RpcTable {
       parameters: ListParameters,
       call: async (_master, { token, service }) => {
         const mayCall = await callableCommands(host, rpcCallerOf(token, service));
-        return api.list().filter(({ name }) => mayCall(name));
+        const shown = api.list().filter(({ name }) => mayCall(name));
+        return token === undefined ? shown : shown.map(publicCommandInfo);
       },
     }),
     command: extensionMethod({

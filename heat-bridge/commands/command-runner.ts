@@ -27,6 +27,7 @@ import {
   mayCallBy,
   type ResolvedCaller,
   reachOfCaller,
+  requireCommandRight,
 } from './callers.ts';
 import type { ClusterRuns } from './cluster-runs.ts';
 import type { Catalog, CompiledCommand } from './command-catalog.ts';
@@ -41,6 +42,7 @@ import {
 } from './command-request.ts';
 import { CommandRun, type LeftOut } from './command-run.ts';
 import { checkIdempotencyKey, IdempotencyKeyOwner, jsonDigest } from './idempotency-keys.ts';
+import type { LostKeys } from './lost-keys.ts';
 import type { Parameters } from './parameters.ts';
 import {
   findJob,
@@ -61,6 +63,7 @@ export interface CommandRunnerOptions {
   /** Name of the service that counts as the caller if a request names no caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
+  readonly lostKeys: LostKeys;
   /** Secrets of active runs. Several runners can share one object. Default: a new object. */
   readonly secrets?: RunSecrets;
   /** Callback that receives each run that starts. */
@@ -76,6 +79,11 @@ export interface CommandCall {
   /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
+  /**
+   * Time at which the minions were determined, in milliseconds since 1970. Minions whose keys have
+   * ended since then do not receive the command.
+   */
+  readonly resolvedAt: number;
   /** Minion ids in the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
@@ -85,6 +93,9 @@ export interface CommandCall {
   readonly key?: RunKey | undefined;
   readonly options?: RunOptions;
 }
+
+/** Parts of a call on which the rights depend. */
+type JudgedCall = Pick<CommandCall, 'caller' | 'command' | 'minions' | 'parameters'>;
 
 /** Options of a run that only other modules of the bridge set. */
 export interface RunOptions {
@@ -218,13 +229,14 @@ export class CommandRunner {
   }
 
   /**
-   * Checks that {@link run} would start a run for the request now, without starting one.
+   * Checks that {@link run} would start a run for the request now, without starting one. The check
+   * does not count towards the rates of rules.
    * @throws the errors of `run` for the command, the parameters, the target and the rights
    */
   async check(name: string, request: CommandRequest): Promise<void> {
     const releases = new Releases();
     try {
-      this.permit(await this.#resolve(name, request, {}, releases));
+      this.requireRight(await this.#resolve(name, request, {}, releases));
     } finally {
       releases.release();
     }
@@ -244,11 +256,19 @@ export class CommandRunner {
    * @throws BridgeError ERR_COMMAND_DENIED
    */
   permit(
-    { caller, command, parameters, minions }: CommandCall,
+    { caller, command, parameters, minions }: JudgedCall,
     isRepeated = false,
   ): AuditRequester | undefined {
     const asked = { command, parameters, minions, isRepeated };
     return authorizeCommand(this.#options.host, caller, asked);
+  }
+
+  /**
+   * Checks that rules permit a run, without counting it towards their rates.
+   * @throws BridgeError ERR_COMMAND_DENIED
+   */
+  requireRight({ caller, command, parameters, minions }: JudgedCall): void {
+    requireCommandRight(this.#options.host, caller, { command, parameters, minions });
   }
 
   #isPermitted(call: CommandCall): boolean {
@@ -256,7 +276,7 @@ export class CommandRunner {
       this.permit(call, true);
       return true;
     } catch (error) {
-      if (error instanceof BridgeError && error.code === 'ERR_COMMAND_DENIED') return false;
+      if (isDenial(error)) return false;
       throw error;
     }
   }
@@ -304,7 +324,8 @@ export class CommandRunner {
       const run = createRun(await resolve(releases), releases);
       this.#current.add(run);
       releases.add(() => this.#current.delete(run));
-      run.by = this.permit(run.call);
+      this.#loseKeysSince(run, run.call.resolvedAt);
+      run.by = this.#permitLeft(run, false);
       await run.call.options?.permitted?.();
       run.state = 'permitted';
       run.deadline = this.#deadlineOf(run.call);
@@ -333,10 +354,12 @@ export class CommandRunner {
     const parameters = command.check(request.params ?? {});
     this.#runs.holdParameters(caller.name, parameters, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
+    const resolvedAt = host.now();
     const addressed = await this.#minionsOf(caller, command, parameters, request.target);
     const { minions, ...leftOut } = addressed;
     const { idempotencyKey, deadline, signal } = request;
-    const call = { caller, command, parameters, minions, leftOut, deadline, signal, options };
+    const target = { minions, resolvedAt, leftOut };
+    const call = { caller, command, parameters, ...target, deadline, signal, options };
     const isShared = options.isCarried === true && this.#runs.cluster !== undefined;
     if (idempotencyKey === undefined && !isShared) return call;
     const key =
@@ -345,9 +368,9 @@ export class CommandRunner {
           { command: `run:${name}`, key: randomUUID() }
         : { command: name, key: checkIdempotencyKey(idempotencyKey) };
     const owner = { caller: caller.name, project, ...key };
-    const target = targetOf(request.target);
-    const digest = jsonDigest([parameters, target]);
-    const again = { name, target, params: request.params ?? {}, caller: asked, owner };
+    const askedTarget = targetOf(request.target);
+    const digest = jsonDigest([parameters, askedTarget]);
+    const again = { name, target: askedTarget, params: request.params ?? {}, caller: asked, owner };
     return { ...call, key: { owner, digest, carried: isShared ? again : undefined } };
   }
 
@@ -363,8 +386,9 @@ export class CommandRunner {
     const isLate = host.now() >= stored.deadline;
     if (isLate && (await findJob(host, stored.id)) === undefined) throw lateRunError(name);
     const digest = jsonDigest([parameters, target]);
-    const { minions, leftOut } = stored;
-    return { caller, command, parameters, minions, leftOut, key: { owner, digest, carried } };
+    const { minions, begunAt: resolvedAt, leftOut } = stored;
+    const key = { owner, digest, carried };
+    return { caller, command, parameters, minions, resolvedAt, leftOut, key };
   }
 
   async #minionsOf(
@@ -398,6 +422,21 @@ export class CommandRunner {
     );
   }
 
+  /** Removes the minions whose keys have ended at this time or later from a run. */
+  #loseKeysSince({ minions, lost }: Run, time: number): void {
+    for (const id of this.#options.lostKeys.since(minions, time)) lost.add(id);
+  }
+
+  /**
+   * Checks the rights of a run as {@link permit} does. Minions whose keys have ended do not count,
+   * because they receive nothing.
+   */
+  #permitLeft({ call, minions, lost }: Run, isRepeated: boolean): AuditRequester | undefined {
+    const left = minions.filter((id) => !lost.has(id));
+    if (left.length === 0 && lost.size > 0) return undefined;
+    return this.permit({ ...call, minions: left }, isRepeated);
+  }
+
   #deadlineOf({ command: { definition }, deadline: given }: CommandCall): number {
     const { timeoutSeconds = 60 } = definition;
     const own = this.#options.host.now() + timeoutSeconds * 1000;
@@ -419,15 +458,16 @@ export class CommandRunner {
     run.stored = stored;
     const live = this.#runs.liveOf(owner, name, stored);
     if (live !== undefined) return found(run, live);
-    const recovered = await recoverRun(host, command, stored);
+    const recovered = await recoverRun(host, command, stored, this.#options.lostKeys);
     if (recovered === 'unpublished') {
-      run.stored = { ...stored, minions, deadline: run.deadline };
+      run.stored = { ...stored, minions, begunAt: call.resolvedAt, deadline: run.deadline };
       return this.#admit(run);
     }
     run.minions = stored.minions;
     if (recovered === 'open') {
       // The target now matches other minions, and only those were judged.
-      run.by = this.permit({ ...call, minions: stored.minions }, true);
+      this.#loseKeysSince(run, stored.begunAt);
+      run.by = this.#permitLeft(run, true);
       run.deadline = stored.deadline;
       run.isResumed = true;
       return this.#admit(run);
@@ -481,9 +521,8 @@ export class CommandRunner {
   async #storeBegun(run: Run, { owner, digest, carried }: RunKey, id: string): Promise<void> {
     const { cluster, keys } = this.#runs;
     const { minions, deadline } = run;
-    const begunAt = this.#options.host.now();
     const secrets = createSecretReference();
-    const { leftOut } = run.call;
+    const { leftOut, resolvedAt: begunAt } = run.call;
     const fresh = { id, digest, minions, begunAt, deadline, secrets };
     const stored = run.stored ?? { ...fresh, ...(leftOut === undefined ? {} : { leftOut }) };
     const take = carried === undefined ? undefined : cluster?.take(id, carried);
@@ -498,7 +537,7 @@ export class CommandRunner {
    */
   async #follow(run: Run, live: CommandRun): Promise<() => void> {
     const { host } = this.#options;
-    const { call, stored, minions, releases } = run;
+    const { call, stored, releases } = run;
     const { command, caller, parameters } = call;
     const { cluster } = this.#runs;
     const isCarried = call.key?.carried !== undefined;
@@ -518,7 +557,7 @@ export class CommandRunner {
       await inTime(run.seat?.entered ?? Promise.resolve(), waited.signal);
       waited.unlink();
       // The caller's rights may have changed while the run was queued.
-      if (run.seat?.isQueued === true) this.permit({ ...call, minions }, true);
+      if (run.seat?.isQueued === true) this.#permitLeft(run, true);
       // Runs that wait are not part of pillars, so that pillars stay small.
       run.secrets?.show(reference, run.lost);
       const outcome = await executeCommandRun(host.master().jobs, live, {
@@ -537,10 +576,18 @@ export class CommandRunner {
       run.state = 'over';
       return () => live.end(outcome);
     } catch (error) {
-      host.logger.error(
-        { command: live.command, jid: live.id, err: error },
-        'internal error while running a command; the run has failed',
-      );
+      if (isDenial(error)) {
+        const { message: reason } = error;
+        host.logger.info(
+          { command: live.command, jid: live.id, reason },
+          'ended a run before its start, because the rights of its caller have ended',
+        );
+      } else {
+        host.logger.error(
+          { command: live.command, jid: live.id, err: error },
+          'internal error while running a command; the run has failed',
+        );
+      }
       if (isCarried) await cluster?.rows.forget(live.id);
       return () => live.fail(error);
     }
@@ -603,6 +650,10 @@ function requireFewUnaddressed(command: string, names: readonly string[]): void 
     'ERR_COMMAND_TARGET',
     `${command}: the target lists more than ${total} names that have no accepted key or on which the caller has no rights (${limit.name}); remove them from the target`,
   );
+}
+
+function isDenial(error: unknown): error is BridgeError {
+  return error instanceof BridgeError && error.code === 'ERR_COMMAND_DENIED';
 }
 
 function isBegun({ state }: Run): boolean {

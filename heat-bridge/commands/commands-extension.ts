@@ -29,6 +29,7 @@ import { commandMethods } from './command-rpc.ts';
 import type { CommandRun } from './command-run.ts';
 import { CommandRunner } from './command-runner.ts';
 import { jsonDigest } from './idempotency-keys.ts';
+import { LostKeys } from './lost-keys.ts';
 import { createReactionCommands } from './reaction-commands.ts';
 import { parseRunQuotas } from './run-quotas.ts';
 
@@ -56,7 +57,9 @@ async function openCommands(
   host.shared.cluster?.announce('catalog', jsonDigest(described).slice(0, versionDigits));
   const quotas = parseRunQuotas(sections.runs);
   const onBegin = traces && ((run: CommandRun): void => traces.follow(run));
-  const runner = new CommandRunner({ host, catalog, service, quotas, onBegin });
+  const lostKeys = await LostKeys.open(host);
+  const common = { host, service, quotas, lostKeys };
+  const runner = new CommandRunner({ ...common, catalog, onBegin });
   await runner.share('commands');
   const planRunner = new PlanRunner({
     host,
@@ -77,7 +80,7 @@ async function openCommands(
     runner,
     entriesOf: loaded.entriesOf,
     createRunner: (other) => {
-      const created = new CommandRunner({ host, catalog: other, service, quotas, secrets });
+      const created = new CommandRunner({ ...common, catalog: other, secrets });
       runners.push(created);
       return created;
     },
@@ -87,6 +90,7 @@ async function openCommands(
     pillar: secrets.pillar,
     onKeyLost: async (id) => {
       for (const one of runners) one.loseKey(id);
+      await lostKeys.note(id);
     },
     rpc: { ...commandMethods(api, host), ...planMethods(plans, host) },
     metrics: () => figuresOf(runner.active, planRunner.active),

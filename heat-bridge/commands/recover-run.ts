@@ -10,6 +10,7 @@ import type { CompiledCommand } from './command-catalog.ts';
 import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type LeftOut, outcomeWithoutReturns, unaddressedResults } from './command-run.ts';
+import type { LostKeys } from './lost-keys.ts';
 
 /** Encrypted rows `keys/<digest>` of commands: one row for each idempotency key. */
 const row = defineRow({
@@ -60,11 +61,14 @@ export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
   command: CompiledCommand,
   stored: StoredRun,
+  lostKeys: Pick<LostKeys, 'isOfNextMachine'>,
 ): Promise<'open' | 'unpublished' | CommandOutcome> {
   if (stored.outcome !== undefined) return stored.outcome;
   const job = await findJob(host, stored.id);
   if (job === undefined && isWithinJobCache(host, stored)) return 'unpublished';
-  const own = job?.returns.filter(({ resource }) => resource === undefined);
+  const own = job?.returns.filter(
+    (one) => one.resource === undefined && !lostKeys.isOfNextMachine(one, stored.begunAt),
+  );
   const known = new Map(own?.map((one) => [one.minion, commandResultOf(command, one)]));
   const results = stored.minions.map((minion): CommandResult => {
     const lost = {

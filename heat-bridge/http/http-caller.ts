@@ -2,7 +2,13 @@
 
 import type { FastifyRequest } from 'fastify';
 import { hasRules, mayCallCommand, type Subject } from '#acl';
-import { AuthorizationError, type ExtensionHost, type HttpServerContext } from '#master';
+import {
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+  requesterName,
+} from '#master';
 import { deniedByName } from '../commands/callers.ts';
 import { BridgeError } from '../errors.ts';
 
@@ -47,8 +53,10 @@ export function createCallerResolver(
 }
 
 function ownerOf(subject: Subject): string {
-  if (subject.kind === 'project') return `project ${subject.project.id}`;
-  return `${subject.kind} ${subject.kind === 'minion' ? subject.id : subject.name}`;
+  // Other HTTP routes count the streams of the same user under the same name.
+  return subject.kind === 'project'
+    ? `project ${subject.project.id}`
+    : requesterName(actorOf(subject));
 }
 
 /**

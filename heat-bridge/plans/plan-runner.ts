@@ -253,13 +253,13 @@ export class PlanRunner {
   ): Promise<AdmittedPlan> {
     const { host } = this.#options;
     const { plan, request } = run.call;
+    const begunAt = host.now();
     const boundsOf = (group: string): TargetBounds => targetBoundsOfGroup(host, run.call, group);
     const resolved = await resolveGroups(host, plan.definition, request.groups, boundsOf);
     const { groups, narrowed } = resolved;
     this.#permit(run.call, groups);
     const { key, digest = '' } = stored ?? {};
     const id = await host.freshJid();
-    const begunAt = host.now();
     const limited = narrowed.length === 0 ? {} : { narrowed };
     const fresh = { id, digest, groups, ...limited, begunAt, begun: [], ended: [] };
     if (key !== undefined) {
@@ -291,7 +291,8 @@ export class PlanRunner {
         requireWithin(this.#options.host, command, minions);
         if (stepReferences(sources).length > 0) continue;
         const given = command.check(stepParameters(sources, parameters, new Map()));
-        this.#options.commands.permit({ caller, command, parameters: given, minions });
+        // Each step counts towards the rates of rules when it starts.
+        this.#options.commands.requireRight({ caller, command, parameters: given, minions });
       }
     }
   }
@@ -364,7 +365,7 @@ export class PlanRunner {
   ): StepRunner {
     const { commands, host } = this.#options;
     const { name, policy } = caller;
-    const { digest } = stored;
+    const { digest, begunAt: resolvedAt } = stored;
     return new StepRunner({
       commands,
       // Do not pass `ended`: when the caller's token becomes invalid, the plan ends its steps
@@ -377,6 +378,7 @@ export class PlanRunner {
         ...(policy === undefined ? {} : { policy }),
       },
       parameters,
+      resolvedAt,
       live,
       logger: host.logger,
       ...(key === undefined ? {} : { key: { project: key.owner.project, digest } }),

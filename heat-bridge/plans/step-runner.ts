@@ -20,6 +20,8 @@ export interface StepRunnerOptions {
    */
   readonly caller: Pick<ResolvedCaller, 'name' | 'subject' | 'policy'>;
   readonly parameters: Parameters;
+  /** Time at which the minions of the plan were determined, in milliseconds since 1970. */
+  readonly resolvedAt: number;
   readonly live: Pick<PlanRun, 'id' | 'plan'>;
   /**
    * Data from which the idempotency keys of the steps are derived. Absent if the run of the plan is
@@ -116,12 +118,13 @@ export class StepRunner {
     { step, kind, mapped, deadline, signal }: StepCall,
     { parameters, minions, first }: StepBatch,
   ): Promise<CommandHandle> {
-    const { commands, caller, key, live } = this.#options;
+    const { commands, caller, key, live, resolvedAt } = this.#options;
     const own: CommandCall = {
       caller,
       command: mapped.command,
       parameters,
       minions,
+      resolvedAt,
       deadline,
       signal,
     };

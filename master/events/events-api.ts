@@ -2,7 +2,12 @@
 
 import { userWork, WorkBudget, type WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
+import {
+  type EventsRequest,
+  type InProcessApi,
+  limitOwnerOf,
+  type MasterEvent,
+} from '../api/index.ts';
 import type { EventBus, SubscribeOptions } from './event-bus.ts';
 import { type EventRing, MissedEvents } from './event-ring.ts';
 
@@ -38,7 +43,8 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
       request.after === undefined
         ? bus.subscribe(optionsOf(request, signal))
         : flat(batches(request, signal)),
-    fire: async (tag, data) => bus.fire(tag, data),
+    // Reactions to the event count for its user.
+    fire: async (tag, data, by) => bus.fire(tag, data, 'master', limitOwnerOf(by)),
   };
 }
 

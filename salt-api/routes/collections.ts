@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { AnswerBytes } from '../answer-bytes.ts';
-import { LowstateAnswer, localClientDeps } from '../clients.ts';
+import { LowstateAnswer, localClientDeps, requireClient } from '../clients.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -45,6 +45,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return value;
   };
   const minions = withSession(async (caller, request, reply) => {
+    requireClient(context, 'local');
     const low = { tgt: idOf(request, 'mid') ?? '*', fun: 'grains.items' };
     const warnings = new Set<string>();
     const deps = localClientDeps(
@@ -57,6 +58,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { return: [values], ...(warnings.size === 0 ? {} : { warnings: [...warnings] }) };
   });
   const jobs = withSession(async (caller, request, reply) => {
+    requireClient(context, 'runner');
     const jid = idOf(request, 'jid');
     const call =
       jid === undefined ? { fun: 'jobs.list_jobs' } : { fun: 'jobs.list_job', kwarg: { jid } };
@@ -65,6 +67,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { info: [info], return: [returnsOf(info)] };
   });
   const keys = withSession(async (caller, request, reply) => {
+    requireClient(context, 'wheel');
     const match = idOf(request, 'mid');
     const call =
       match === undefined ? { fun: 'key.list_all' } : { fun: 'key.finger', kwarg: { match } };

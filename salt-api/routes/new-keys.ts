@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { MasterApi } from '#master';
 import { numberOf } from '#minion-protocol';
+import { requireClient } from '../clients.ts';
 import { type ApiContext, bodyOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import type { Lowstate } from '../lowstate.ts';
@@ -23,6 +24,7 @@ export function newKeysMethod(context: ApiContext): RouteMethod {
   return {
     schema: newKeysSchema,
     handle: async (request, reply) => {
+      requireClient(context, 'wheel');
       const form = await formOf(context, request);
       const id = textIn(form, 'mid');
       const { caller, leave } = await identifyCaller(context, form, request.ip);

@@ -9,6 +9,7 @@ import {
 } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { AnswerBytes } from '../answer-bytes.ts';
+import { requireClient } from '../clients.ts';
 import {
   type ApiContext,
   bytesOf,
@@ -29,6 +30,21 @@ import { rpcSchemas } from './schemas.ts';
  * `users.jobStreams` counts them.
  */
 const jobStreams: ReadonlySet<string> = new Set(['jobs.batch', 'jobs.follow', 'jobs.run']);
+
+/**
+ * Clients of Salt's API that call the same functions as a method. If a client is not served, its
+ * methods are not served either.
+ */
+const clientsOfMethods: ReadonlyMap<string, string> = new Map([
+  ['jobs.publish', 'local_async'],
+  ['jobs.run', 'local'],
+  ['jobs.batch', 'local_batch'],
+  ['runners.run', 'runner'],
+  ['runners.start', 'runner_async'],
+  ['wheel.run', 'wheel'],
+  ['wheel.start', 'wheel_async'],
+  ['keys.create', 'wheel'],
+]);
 
 /** Maximum size of a call for which no authentication is needed, in bytes. */
 const maxOpenBytes = 8192;
@@ -117,6 +133,8 @@ async function permitted(
   if (typeof token !== 'string') {
     throw new SaltApiError('ERR_HTTP_BODY', 'token: must be a text');
   }
+  const client = clientsOfMethods.get(name);
+  if (client !== undefined) requireClient(context, client);
   if (access === 'user') {
     // Methods of the bridge would also accept tokens of Keystone, but only routes of the bridge
     // limit how many unknown tokens of an address are validated.

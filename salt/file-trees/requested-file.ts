@@ -3,6 +3,12 @@
 import { relativePath } from '#master';
 import type { WireValue } from '#minion-protocol';
 
+/**
+ * Maximum length of a query and of the name of an environment, in characters. Patterns of the
+ * configuration are compared with names of environments.
+ */
+const maxNameLength = 4096;
+
 /** Path and environment of a requested file. */
 export interface RequestedFile {
   /** Relative, normalised path: no empty, `.` or `..` segments. */
@@ -24,17 +30,19 @@ export function requestedFile(
   const isEscaped = path.startsWith('|');
   const [place = '', query = ''] = isEscaped ? [path.slice(1)] : path.split('?', 2);
   const relative = relativePath(place);
+  if (query.length > maxNameLength) return undefined;
   const env = saltenvInQuery(query) ?? saltenvName(saltenv);
   return relative === undefined || env === undefined ? undefined : { path: relative, saltenv: env };
 }
 
 /**
  * Returns the name of an environment. Accepts numbers, because YAML parses names such as `3` as
- * numbers.
+ * numbers. Returns `undefined` for other values and for names that are too long.
  */
 export function saltenvName(value: WireValue | undefined): string | undefined {
   if (typeof value === 'number') return String(value);
-  return typeof value === 'string' && value !== '' ? value : undefined;
+  if (typeof value !== 'string' || value.length > maxNameLength) return undefined;
+  return value === '' ? undefined : value;
 }
 
 function saltenvInQuery(query: string): string | undefined {

@@ -172,6 +172,8 @@ function fileRecvRequest(options: FileRequestOptions): RequestType {
     handle: async (request, load) => {
       const { minionId, bytes } = request;
       await meter.pass(request, bytes);
+      // The key may have been deleted while the request waited.
+      if (!request.isKeyCurrent()) return send(false);
       const subject = { kind: 'minion', id: minionId } as const;
       const path = pushedPath(load);
       if (path === undefined) return send(false);

@@ -19,6 +19,8 @@ type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
  */
 type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 
+/** Steps that reading a value from the store takes. */
+const stepsOfLookup = 300;
 const maxFunctions = saltLimits.mineQueryFunctions.perOwner ?? Infinity;
 const maxNameCharacters = saltLimits.mineQueryNames.perOwner ?? Infinity;
 
@@ -175,8 +177,9 @@ class Reading {
    */
   async take(owner: string, fun: string): Promise<boolean> {
     const found = await this.#options.mine.find(owner, fun);
+    // The store answers in the same turn, also for values that do not exist.
+    await this.#budget.giveWayAfter(stepsOfLookup + (found?.bytes.length ?? 0));
     if (found === undefined) return true;
-    await this.#budget.giveWayAfter(20 + found.bytes.length);
     const { value, allowed } = readMineEntry(unpackLocal(found.bytes));
     if (!this.#mayRead(owner, fun, allowed)) {
       this.isWithheld = true;

@@ -20,6 +20,9 @@ const maxFunctions = 100;
 /** Maximum total length of the function names, in characters. */
 const maxNames = 10_000;
 
+/** Maximum number of words in all arguments of a job with several functions. */
+const maxWords = 20_000;
+
 /** Parser of command-line style arguments. */
 export type WordReader = Pick<ArgumentReader, 'readWords'>;
 
@@ -58,20 +61,32 @@ export async function readCalls(
   if (!Array.isArray(arg)) return undefined;
   const noParse = textsOf(load.no_parse);
   const [first = ''] = funs;
-  const ofEach: readonly (readonly WireValue[] | undefined)[] =
-    funs.length === 1 ? [arg] : arg.map(toWords);
-  if (ofEach.length !== funs.length) return undefined;
+  if (funs.length > 1 && arg.length !== funs.length) return undefined;
+  const ofEach = funs.length === 1 ? [arg] : wordsOfEach(arg);
+  if (ofEach === undefined) return undefined;
   const calls: BoundFunction[] = [];
   for (const [index, inputs] of ofEach.entries()) {
-    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, by));
+    const call = await readCall(funs[index] ?? first, inputs, noParse, by);
     if (call === undefined) return undefined;
     calls.push(call);
   }
   return calls;
 }
 
-function toWords(value: WireValue): readonly string[] | undefined {
-  return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
+/** Splits texts into words. Returns `undefined` if there are too many words. */
+function wordsOfEach(texts: readonly WireValue[]): readonly (readonly string[])[] | undefined {
+  const ofEach: string[][] = [];
+  let left = maxWords;
+  for (const text of texts) {
+    if (typeof text !== 'string') return undefined;
+    // Empty words before the first and after the last word do not count. The limit of `split` keeps
+    // it from creating all words of a long text.
+    const words = text.split(/\s+/, left + 3).filter(Boolean);
+    left -= words.length;
+    if (left < 0) return undefined;
+    ofEach.push(words);
+  }
+  return ofEach;
 }
 
 /** Returns the target of a request, or `undefined` if it is invalid. */

@@ -58,9 +58,9 @@ export function withExtPillar(base: PillarSource, parts: ExtPillarDeps): PillarS
 function withExtAbove(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   const compile = base.compile?.bind(base);
   return {
-    provide: async (request, lower) => {
+    provide: async (request, ...lower) => {
       const [answer, { layers, errors }] = await Promise.all([
-        base.provide(request, lower),
+        base.provide(request, ...lower),
         askAll(parts, request),
       ]);
       return joinAnswers([answer, ...layers], errors, parts);
@@ -90,7 +90,7 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
   };
   const compile = base.compile?.bind(base);
   return {
-    provide: (request, lower) => whole().provide(request, lower),
+    provide: (request, ...lower) => whole().provide(request, ...lower),
     ...(compile === undefined ? {} : { compile }),
     ...inputsOf(base),
   };
@@ -107,22 +107,22 @@ export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
 
 function withExtBelow(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   const compile = base.compile?.bind(base);
-  const lowerOf = (layers: readonly PillarAnswer[]): PillarMap =>
-    mergeAll(
-      layers.map(({ pillar }) => asMap(pillar)),
-      parts,
-    );
+  const lowerOf = (pillars: readonly FactMap[]): PillarMap => mergeAll(pillars.map(asMap), parts);
+  const wholeOf = (layers: readonly PillarAnswer[]): PillarMap =>
+    lowerOf(layers.map(({ pillar }) => pillar));
   return {
     provide: async (request) => {
       const { layers, errors } = await askAll(parts, request);
-      const answer = await base.provide(request, lowerOf(layers));
+      const lower = wholeOf(layers);
+      const provenLower = isProven(layers) ? lower : lowerOf(layers.map(({ proven }) => proven));
+      const answer = await base.provide(request, lower, provenLower);
       return joinAnswers([...layers, answer], errors, parts);
     },
     ...(compile === undefined
       ? {}
       : {
           compile: async (request) =>
-            compile(request, lowerOf((await askAll(parts, request)).layers)),
+            compile(request, wholeOf((await askAll(parts, request)).layers)),
         }),
     ...inputsOf(base),
   };
@@ -173,8 +173,12 @@ function joinAnswers(
       merge,
     );
   const pillar = join((answer) => answer.pillar);
-  const isSame = answers.every((answer) => answer.proven === answer.pillar);
-  return { pillar, proven: isSame ? pillar : join((answer) => answer.proven) };
+  return { pillar, proven: isProven(answers) ? pillar : join((answer) => answer.proven) };
+}
+
+/** Whether none of these pillars depends on grains. */
+function isProven(answers: readonly PillarAnswer[]): boolean {
+  return answers.every(({ pillar, proven }) => proven === pillar);
 }
 
 /**

@@ -139,16 +139,23 @@ export class OwnPillar implements PillarSource {
    * Returns a minion's pillar. Errors of its files are in `_errors`.
    * @param lower - data of the external pillar. Data from pillar files override them. Default:
    * empty
+   * @param provenLower - part of `lower` that does not depend on grains. Default: the same
    */
-  async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
+  async provide(
+    request: PillarRequest,
+    lower: PillarMap = new Map(),
+    provenLower: PillarMap = lower,
+  ): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
-    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
+    const isProven = provenLower === lower;
+    const mark = isProven ? markOf(lower) : `${markOf(lower)} ${markOf(provenLower)}`;
+    const key = { id, saltenv, pillarenv, lower: mark, rules: this.#rulesMark };
     const kept = await this.#find(key, request);
     if (kept !== undefined) {
       this.#note('own');
       return kept;
     }
-    const provided = await this.#share(key, request, lower);
+    const provided = isProven ? await this.#share(key, request, lower) : undefined;
     if (provided !== undefined) {
       const { answer, isShared, own } = provided;
       this.#note(isShared ? 'shared' : 'rendered');
@@ -156,7 +163,7 @@ export class OwnPillar implements PillarSource {
       return answer;
     }
     const reads = new Reads(this.#sources);
-    const answer = await this.#make(request, lower, reads);
+    const answer = await this.#make(request, { lower, provenLower }, reads);
     this.#note('rendered');
     if (!reads.isVolatile) this.#keep(key, answer, reads.madeFrom);
     return answer;
@@ -252,15 +259,20 @@ export class OwnPillar implements PillarSource {
     return compilePillar({ ...this.#settingOf(request), pillar: lower }, reads);
   }
 
-  async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
+  async #make(
+    request: PillarRequest,
+    { lower, provenLower }: { readonly lower: PillarMap; readonly provenLower: PillarMap },
+    reads: Reads,
+  ): Promise<PillarAnswer> {
     const compiled = await this.#compile(request, lower, reads);
     this.#noteCompiled(compiled, request.id);
     const pillar = answerOf(compiled);
     // Results of master functions may contain data of minions. Both versions of the pillar are
     // equal only if neither these results nor grains were used.
-    if (reads.grains.isEmpty && !reads.isVolatile) return { pillar, proven: pillar };
+    const isProven = provenLower === lower && reads.grains.isEmpty && !reads.isVolatile;
+    if (isProven) return { pillar, proven: pillar };
     const beside = reads.beside();
-    const proven = await compilePillar(this.#provenSettingOf(request, lower), beside);
+    const proven = await compilePillar(this.#provenSettingOf(request, provenLower), beside);
     if (beside.isVolatile) reads.isVolatile = true;
     return { pillar, proven: answerOf(proven) };
   }

@@ -65,7 +65,7 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
       return minionId !== undefined && parsed.ok ? parsed.value : undefined;
     },
     malformed: () => ({ kind: 'private', pillar: {} }),
-    handle: async ({ minionId = '' }, load): Promise<Reply> => {
+    handle: async ({ minionId = '', isKeyCurrent }, load): Promise<Reply> => {
       const { grains, saltenv, pillarenv, pillar_override: override, ext } = load;
       if (grains === undefined) return { kind: 'private', pillar: {} };
       const excess = excessOf({ grains, 'pillar=': override });
@@ -94,6 +94,8 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
           const merged = await mergeOverride(provided.pillar, override, options.merge, budget);
           return { ...provided, whole: merged };
         });
+        // The key may have been deleted while the request waited. Another machine may have the id now.
+        if (!isKeyCurrent()) return failure('The key of this minion is not accepted any more.');
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
           // The minion gets its pillar even if this write fails. Targets then use the previous
           // data.

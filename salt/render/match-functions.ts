@@ -1,9 +1,16 @@
 /** Functions `salt['match.…']` [salt/modules/match.py]. */
 
 import { MasterError, parseTarget } from '#master';
-import { compileTarget, factsOf, type Nodegroups } from '#minion-protocol';
+import {
+  compilePattern,
+  compileTarget,
+  factsOf,
+  type Nodegroups,
+  type PatternCompiler,
+} from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
 import type { PlainData, SaltFunction } from '#template';
+import { UnsupportedFeature } from '#template/python/exceptions.ts';
 import { isGiven, map, takes } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
 import { mergedInto } from './template-functions.ts';
@@ -95,12 +102,24 @@ function isMeantByTarget(
   if (!tgtType.startsWith('grain')) grains.note('id');
   try {
     return (
-      compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups), undefined, { meter }).test(
-        candidate,
-      ) === 'yes'
+      compileTarget(parseTarget({ tgt: asked, tgtType }, nodegroups), compileServed, {
+        meter,
+      }).test(candidate) === 'yes'
     );
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof MasterError) return false;
     throw error;
   }
 }
+
+/**
+ * Compiles a regular expression. As in Salt, an invalid expression matches nothing. An expression
+ * that Salt would evaluate must not silently match nothing, so it is an error.
+ */
+const compileServed: PatternCompiler = (pattern, meter) => {
+  const compiled = compilePattern(pattern, meter);
+  if (compiled.kind === 'linear') return compiled.test;
+  throw new UnsupportedFeature(
+    'lookaround and back-references in regular expressions are not supported',
+  );
+};

@@ -24,8 +24,13 @@ export interface PillarSource {
   /**
    * Returns the pillar of a minion.
    * @param lower - data that templates see as `pillar`; default: empty
+   * @param provenLower - part of `lower` that does not depend on grains; default: the same
    */
-  provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
+  provide(
+    request: PillarRequest,
+    lower?: PillarMap,
+    provenLower?: PillarMap,
+  ): Promise<PillarAnswer>;
   /**
    * Compiles a pillar without the cache. The result also contains the data of each file, for
    * inspection by operators. Absent if the embedding program provides the pillar.

@@ -169,7 +169,11 @@ export function receiveTemplateError({
 
 export function receiveQuestion({ args, kwargs, ...question }: Question): Question {
   const named = Object.entries(kwargs).map(([name, value]) => [name, receiveData(value)]);
-  return { ...question, args: args.map(receiveData), kwargs: Object.fromEntries(named) };
+  return {
+    ...question,
+    args: args.map((arg) => receiveData(arg)),
+    kwargs: Object.fromEntries(named),
+  };
 }
 
 export function sendCall({ args, kwargs, pillar, ...task }: CallTask): SentCall {
@@ -200,15 +204,34 @@ function receiveAnswer(answer: Answer): Answer {
   return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
-/** Restores data after cloning. A float arrives as a plain object that contains its value. */
-export function receiveData(data: PlainData): PlainData {
+/**
+ * Restores data after cloning. A float arrives as a plain object that contains its value.
+ * @param made - restored lists and maps by their clones. Several references to one list or map
+ * remain references to one list or map
+ */
+export function receiveData(
+  data: PlainData,
+  made: Map<PlainData, PlainData> = new Map(),
+): PlainData {
   if (typeof data !== 'object' || data === null || data instanceof Uint8Array) return data;
-  if (isMap(data)) return receiveMap(data);
-  return isList(data) ? data.map(receiveData) : new Float(data.value);
+  const known = made.get(data);
+  if (known !== undefined) return known;
+  const restored = isMap(data)
+    ? receiveMap(data, made)
+    : isList(data)
+      ? data.map((item) => receiveData(item, made))
+      : new Float(data.value);
+  made.set(data, restored);
+  return restored;
 }
 
-function receiveMap(map: ReadonlyMap<PlainData, PlainData>): ReadonlyMap<PlainData, PlainData> {
-  return new Map(Array.from(map, ([key, value]) => [receiveData(key), receiveData(value)]));
+function receiveMap(
+  map: ReadonlyMap<PlainData, PlainData>,
+  made?: Map<PlainData, PlainData>,
+): ReadonlyMap<PlainData, PlainData> {
+  return new Map(
+    Array.from(map, ([key, value]) => [receiveData(key, made), receiveData(value, made)]),
+  );
 }
 
 function isMap(data: PlainData): data is ReadonlyMap<PlainData, PlainData> {

@@ -1,6 +1,6 @@
 /** The `event` runner [salt/runners/event.py]. */
 
-import { type Events, MasterError, toJson } from '#master';
+import { type Events, limitOwnerOf, MasterError, toJson } from '#master';
 import { plainNumber } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
@@ -21,8 +21,8 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
     'event.send': masterFunction({
       summary: 'Publishes an event on the event bus of the master.',
       parameters: { tag: required(text), data: optional(map) },
-      call: ({ tag, data = {} }) => {
-        bus.fire(tag, data);
+      call: ({ tag, data = {} }, { by }) => {
+        bus.fire(tag, data, 'master', limitOwnerOf(by));
         return true;
       },
     }),

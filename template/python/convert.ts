@@ -101,22 +101,28 @@ export type PlainData =
  * Converts values to plain data. A float without a fraction remains a {@link Float}, so that 2.0
  * does not become 2.
  * @param origins - receives the original value of each converted list and map
+ * @param made - converted lists and maps by their original values. Several references to one list or
+ * map are then converted to references to one result
  * @throws PythonException TypeError for values that are not data, UndefinedError; LimitExceeded
  */
 export function toPlain(
   value: Value,
   walk: RecursionGuard = new RecursionGuard(),
   origins?: Origins,
+  made?: Map<Value, PlainData>,
 ): PlainData {
   if (typeof value !== 'object' || value === null) return value;
   if (value instanceof Float) return Number.isInteger(value.value) ? value : value.value;
   if (value instanceof Markup) return value.text;
   if (value instanceof Bytes) return value.bytes;
   if (value instanceof Undefined) throw value.error();
-  const convert = (item: Value): PlainData => toPlain(item, walk, origins);
+  const known = made?.get(value);
+  if (known !== undefined) return known;
+  const convert = (item: Value): PlainData => toPlain(item, walk, origins, made);
   return walk.into(value, () => {
     const data = containerOf(value, convert);
     origins?.set(data, value);
+    made?.set(value, data);
     return data;
   });
 }

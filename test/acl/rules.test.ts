@@ -127,6 +127,22 @@ test('a repeated question neither counts towards a rate, nor is denied because o
   ]);
 });
 
+test('a query of the mine counts once towards a rate, for any number of minions', (t) => {
+  const rule = allow('once', {
+    subject: { minion: '*' },
+    action: 'mine',
+    resource: { fun: 'network.*' },
+    rate: '1/minute',
+  });
+  const policy = policyOf([rule]);
+  const ask = (owner?: string): string => {
+    const resource = { fun: 'network.ip_addrs', ...(owner === undefined ? {} : { owner }) };
+    return decide({ subject: web1, action: 'mine', resource }, policy).effect;
+  };
+  t.deepEqual([undefined, 'web2', 'web3'].map(ask), ['allow', 'allow', 'allow']);
+  t.is(ask(), 'deny');
+});
+
 test('a rate counts each function of a job', (t) => {
   const rule = allow('once', {
     subject: { minion: '*' },

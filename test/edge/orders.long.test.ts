@@ -295,9 +295,17 @@ test('a job runs only on the minions for which its rights were checked', async (
   t.deepEqual(calls, ['web1']);
   t.like(await host.master().jobs.show(jid), { tgt: ['web1'], tgtType: 'list' });
   await keep('db1', 'web');
-  const later = host.freshJid().then((it) => runOrder(host, order, it, 60));
-  await t.throwsAsync(later, { code: 'ERR_ORDER_DENIED' });
-  t.deepEqual(calls, ['web1']);
+  // The user has no right on the minion that matches now too.
+  const again = await host.freshJid();
+  const { result } = await runOrder(host, order, again, 60);
+  t.like(result, { state: 'done', succeeded: 1 });
+  t.regex(result.reason ?? '', /only to the minions that the rules of the site permit/);
+  t.deepEqual(calls, ['web1', 'web1']);
+  t.like(await host.master().jobs.show(again), { tgt: ['web1'], tgtType: 'list' });
+  const work: OrderWork = { kind: 'job', tgt: 'role:web', tgtType: 'grain', fun: 'cmd.run' };
+  const other: Order = { ...order, work };
+  const jidOfOther = await host.freshJid();
+  await t.throwsAsync(runOrder(host, other, jidOfOther, 60), { code: 'ERR_ORDER_DENIED' });
   const enrolment: Order = { ...order, work: { kind: 'enrol', minion: 'web2', project: 'shop' } };
   await t.throwsAsync(runOrder(host, enrolment, '', 60), { code: 'ERR_ORDER_DENIED' });
 });

@@ -1,6 +1,7 @@
 /** Knowledge of callers without rights about the catalog. */
 
 import test from 'ava';
+import { json } from '../helpers/salt-api.ts';
 import { startBridgeApi } from './api-stage.ts';
 import { startBridge, twice } from './stage.ts';
 
@@ -25,6 +26,17 @@ test('a caller without rights does not learn which plans and parameters exist', 
   });
   const [known, unknown] = await Promise.all(messages);
   t.is(known, unknown);
+});
+
+test('a user over /rpc sees the commands without their minions and reviews, as over HTTP', async (t) => {
+  const { ask, login, bridge } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const list = { method: 'POST', path: '/rpc/bridge.commands', headers, body: {} };
+  const { json: told } = await ask(list);
+  const { json: shown } = await ask({ path: '/bridge/v1/commands', headers });
+  t.deepEqual(Object(told).result, Object(shown).commands);
+  t.true(Object(told).result.length > 0);
+  t.true(bridge.commands.list().some(({ within }) => within !== undefined));
 });
 
 test('a call over HTTP with an invalid token does not reach the bridge', async (t) => {

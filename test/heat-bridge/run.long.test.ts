@@ -614,9 +614,9 @@ test('if a master closes, the next one continues runs with a key, and runs witho
   t.is((await plain.outcome).status, 'cancelled');
   t.false(ended.includes('kept'));
   await Promise.all([...first.minions.values()].map((minion) => minion.stop()));
-  const { stateDir = '' } = config;
+  const { stateDir = '', pkiDir = '' } = config;
   const fresh = directories(temporaryDirectory(t));
-  const second = await startBridge(t, { store, config: { ...fresh, stateDir } });
+  const second = await startBridge(t, { store, config: { ...fresh, stateDir, pkiDir } });
   const again = await second.bridge.run('demo.echo', kept);
   const [published] = await within('the same job', take(again.updates(), 1));
   t.like(published, { type: 'published', jid: keyed.id });

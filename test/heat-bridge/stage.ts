@@ -1,5 +1,6 @@
 /** Starts a master with a bridge, and embedded minions that record their calls. */
 import type { ExecutionContext } from 'ava';
+import type { Logger } from 'pino';
 import { allow, type PolicyRule } from '#acl';
 import type { MasterOptions } from '#config';
 import { type Bridge, createBridge } from '#guests';
@@ -35,6 +36,8 @@ export interface StageOptions {
   /** Functions of the minions. By default they return true. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   readonly store?: Store;
+  /** Logger of the master. Default: a silent one. */
+  readonly logger?: Logger;
 }
 
 /** A command whose function returns its arguments. */
@@ -103,6 +106,7 @@ export async function startBridge(
     config: { acl: acl(rules), ...options.config },
     extensions: [bridge],
     ...(options.store === undefined ? {} : { store: options.store }),
+    ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   return { bridge, master, minions, seen };
 }

@@ -28,6 +28,8 @@ export interface FleetOptions {
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   /** Store of the master. Default: a new one in memory. */
   readonly store?: Store;
+  /** Logger of the master. Default: a silent one. */
+  readonly logger?: MasterParts['logger'];
 }
 
 export interface Fleet {
@@ -57,6 +59,7 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     config,
     store: options.store ?? createMemoryStore(),
     extensions: options.extensions ?? [],
+    ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   await master.start();
   const { requestPort } = await master.status();

@@ -5,7 +5,7 @@ import path from 'node:path';
 import test from 'ava';
 import { until } from '../helpers/deadline.ts';
 import { layOut } from '../helpers/file-tree.ts';
-import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
+import { type ApiAnswer, json, password, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { pem } from '../helpers/vectors.ts';
 
@@ -353,6 +353,38 @@ test('netapi_enable_clients disables other clients', async (t) => {
   t.is((await run(token, { client: 'runner', fun: 'jobs.list_jobs' })).status, 200);
   const { json: welcome } = await ask({ path: '/' });
   t.deepEqual(welcome, { return: 'Welcome', clients: ['runner'] });
+});
+
+test('netapi_enable_clients applies to all addresses that call the functions of a client', async (t) => {
+  const options = { clients: ['runner_async'] };
+  const { login, ask, master } = await startApi(t, { minions: ['web1'], options });
+  const headers = json(await login());
+  const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
+  const { token } = await master.logins.login(credentials);
+  const codeOf = async (method: string, path: string, body: unknown = {}): Promise<unknown> => {
+    const asked = { method, path, headers, ...(method === 'GET' ? {} : { body }) };
+    const { status, json: told } = await ask(asked);
+    return path.startsWith('/rpc') ? Object(Object(told).error).code : status;
+  };
+  for (const path of ['/minions', '/minions/web1', '/jobs', '/jobs/1', '/keys', '/keys/web1']) {
+    t.is(await codeOf('GET', path), 400, path);
+  }
+  t.is(await codeOf('POST', '/keys', { ...credentials, mid: 'web2' }), 400);
+  const job = { token, tgt: '*', fun: 'test.ping' };
+  for (const [name, body] of [
+    ['jobs.publish', job],
+    ['jobs.run', job],
+    ['jobs.batch', { ...job, size: 1 }],
+    ['runners.run', { token, fun: 'jobs.list_jobs' }],
+    ['wheel.run', { token, fun: 'key.list_all' }],
+    ['wheel.start', { token, fun: 'key.list_all' }],
+    ['keys.create', { token, id: 'web2' }],
+  ] as const) {
+    t.is(await codeOf('POST', `/rpc/${name}`, body), 'ERR_HTTP_CLIENT', name);
+  }
+  const started = await codeOf('POST', '/rpc/runners.start', { token, fun: 'jobs.list_jobs' });
+  t.is(started, undefined);
+  t.is(await codeOf('POST', '/rpc/keys.list'), undefined);
 });
 
 test('minions, jobs and keys have their own paths', async (t) => {

@@ -3989,6 +3989,93 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-795',
+    threat: 'a run continues after a restart on a new machine that has the id of the former one',
+    tests: [
+      'heat-bridge/lost-keys.test.ts: the end of a key is known after a restart, for three days',
+      'heat-bridge/lost-keys.test.ts: a run does not continue after a restart on a machine that has the id of another one now',
+    ],
+  },
+  {
+    id: 'H-796',
+    threat: 'a later step of a plan runs on a new machine that has the id of the former one',
+    tests: [
+      'heat-bridge/lost-keys.test.ts: a plan runs no further step on a machine that has the id of another one now',
+    ],
+  },
+  {
+    id: 'H-797',
+    threat: 'a run whose rights end while it waits is reported as a defect of the master',
+    tests: [
+      'heat-bridge/changed-rights.test.ts: a run that waits while its user loses the right ends with the denial, not an internal error',
+    ],
+  },
+  {
+    id: 'H-798',
+    threat:
+      'a user calls functions of a client that netapi_enable_clients disables, at an address that names no client',
+    tests: [
+      'salt-api/clients.long.test.ts: netapi_enable_clients applies to all addresses that call the functions of a client',
+    ],
+  },
+  {
+    id: 'H-799',
+    threat:
+      'a user with limited rights finds out values of the minions of a site with targets of orders',
+    tests: [
+      'edge/order-rights.test.ts: the target of an order examines only minions on which its user has rights',
+    ],
+  },
+  {
+    id: 'H-800',
+    threat:
+      'the jobs of the orders of one user use up the limits of the operator of a site, and are recorded for the operator',
+    tests: [
+      'edge/order-rights.test.ts: the job of an order counts and is recorded for its user, not for the operator',
+    ],
+  },
+  {
+    id: 'H-801',
+    threat:
+      'a rule with a rate denies what it permits, because a check or each part of one request counts',
+    tests: [
+      'edge/order-rights.test.ts: an order counts once towards the rate of its rule at the site',
+      'acl/rules.test.ts: a query of the mine counts once towards a rate, for any number of minions',
+      'heat-bridge/changed-rights.test.ts: each command of a plan counts once towards the rate of its rule',
+      'heat-bridge/murano/execution-plans.long.test.ts: an execution plan counts once towards the rate of its rule',
+      'heat-bridge/guests/data-space.long.test.ts: a pillar of a guest does not count towards the rate of its rule',
+    ],
+  },
+  {
+    id: 'H-802',
+    threat:
+      'a user reads over /rpc which minions and reviews the operator has noted in the catalog',
+    tests: [
+      'heat-bridge/hidden-catalog.test.ts: a user over /rpc sees the commands without their minions and reviews, as over HTTP',
+    ],
+  },
+  {
+    id: 'H-803',
+    threat: 'a user has two shares of event streams, and shares one with users of other back ends',
+    tests: [
+      'heat-bridge/rpc-streams.test.ts: a user has one share of streams at the bridge and at other addresses of the API',
+    ],
+  },
+  {
+    id: 'H-804',
+    threat: 'a guest writes a value over HTTPS that a rule denies when its minion writes it',
+    tests: [
+      'heat-bridge/guests/data-space.long.test.ts: the conditions of rules apply to the value that a guest writes over HTTPS',
+    ],
+  },
+  {
+    id: 'H-805',
+    threat: 'the events of one user use up the share of the master in the quota of a reaction',
+    tests: [
+      'master/events/event-owners.test.ts: an event that a user fires counts for this user, over each interface',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [
@@ -4134,6 +4221,71 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/hostile.long.test.ts: a site that renews its key again and again is refused, and the others are not',
       'edge/ended-sites.test.ts: a site that offers the same key again causes no write',
+    ],
+  },
+  {
+    id: 'H-777',
+    threat:
+      'a minion sends a grain that a pillar template prints, and its YAML aliases block the master or fill its memory',
+    tests: [
+      'template/work-limits.test.ts: many aliases of YAML are resolved by one visit of the document',
+      'template/work-limits.test.ts: aliases of YAML add a limited number of nodes and characters',
+      'template/work-limits.test.ts: aliases of one node of YAML share its value',
+      'master/rendering/renderer.long.test.ts: data from a thread share the values that aliases of YAML share',
+      'master/pillar/provided.long.test.ts: a grain that multiplies with aliases gives the minion an error',
+    ],
+  },
+  {
+    id: 'H-778',
+    threat: 'with ext_pillar_first, the grains of a minion give it rights',
+    tests: [
+      'master/pillar/proven.test.ts: files that read external pillar with ext_pillar_first do not make grains a right',
+      'master/pillar/proven.test.ts: a cached pillar is used only with the same proven external pillar',
+      'master/pillar/proven.test.ts: external pillar that does not depend on grains is compiled once',
+    ],
+  },
+  {
+    id: 'H-779',
+    threat: 'a query of mine values that do not exist looks them up for all minions in one turn',
+    tests: [
+      'master/mine/work-limits.test.ts: a query of values that do not exist lets other work run',
+    ],
+  },
+  {
+    id: 'H-785',
+    threat: 'the arguments of a job of a minion are split into millions of words in one turn',
+    tests: [
+      'master/peers/peer-call.test.ts: the arguments of several functions have a limited number of words',
+    ],
+  },
+  {
+    id: 'H-786',
+    threat: 'a target in a template silently matches no minion',
+    tests: [
+      'master/pillar/provided.long.test.ts: a regular expression with lookaround does not silently match nothing',
+    ],
+  },
+  {
+    id: 'H-787',
+    threat: 'a minion compares a very long name of an environment with the patterns of gitfs',
+    tests: [
+      'master/fileserver/file-server.long.test.ts: a name of an environment and a query have at most 4096 characters',
+    ],
+  },
+  {
+    id: 'H-788',
+    threat:
+      'a minion gets its pillar, or stores data under its id, after its key was deleted during a wait',
+    tests: [
+      'master/pillar/pillar-requests.test.ts: a minion whose key is deleted while its pillar is compiled gets no pillar',
+      'master/fileserver/pushed-files.test.ts: a file is not stored if the key of its minion is deleted while the request waits',
+    ],
+  },
+  {
+    id: 'H-789',
+    threat: 'a time in a pillar template silently differs from the time that Salt prints',
+    tests: [
+      'template/salt-filters.test.ts: times are printed in local time, without leading zeros after %-',
     ],
   },
 ];

@@ -1,7 +1,7 @@
 /** Filters whose cost does not depend on the number of statements. */
 
 import test from 'ava';
-import { Parser } from 'yaml';
+import { Alias, Parser } from 'yaml';
 import { parseYaml } from '#template';
 import { UsageMeter } from '#template/python/limits.ts';
 import { compileRegex } from '#template/python/regex.ts';
@@ -94,6 +94,55 @@ test.serial('levels of YAML are counted before they are parsed', (t) => {
   }
   const list = `${'- - a\n'.repeat(200)}- [${'[a], '.repeat(200)}]\n`;
   t.is((parseYaml(list, { name: 'web.sls' }) as unknown[]).length, 201);
+});
+
+test.serial('many aliases of YAML are resolved by one visit of the document', (t) => {
+  const { resolve } = Alias.prototype;
+  let visits = 0;
+  Alias.prototype.resolve = function counted(...args: Parameters<Alias['resolve']>) {
+    visits += 1;
+    return resolve.apply(this, args);
+  };
+  t.teardown(() => {
+    Alias.prototype.resolve = resolve;
+  });
+  const text = `a: &a [x]\nb: {<<: {c: *a}, d: *a}\ne: [${'*a, '.repeat(500)}]\n`;
+  const data = parseYaml(text, { name: 'web.sls' });
+  const list = Array(500).fill(['x']);
+  const merged = new Map(['c', 'd'].map((name) => [name, ['x']]));
+  t.deepEqual(
+    data,
+    new Map<string, unknown>([
+      ['a', ['x']],
+      ['b', merged],
+      ['e', list],
+    ]),
+  );
+  t.is(visits, 0);
+});
+
+test('aliases of YAML add a limited number of nodes and characters', (t) => {
+  const repeated = (item: string, times: number): string =>
+    `a: &a ${item}\nb: [${Array(times).fill('*a').join(', ')}]\n`;
+  const list = `[${Array(100).fill('x').join(', ')}]`;
+  const message = /characters that aliases add is exceeded: the maximum is 1000000; file web.sls/;
+  for (const text of [repeated('x'.repeat(10_000), 400), repeated(list, 2000)]) {
+    t.true(text.length < 20_000);
+    t.throws(() => parseYaml(text, { name: 'web.sls' }), { ...exceeded, message });
+  }
+  for (const text of [repeated('x'.repeat(10_000), 90), repeated(list, 800)]) {
+    t.true(parseYaml(text, { name: 'web.sls' }) instanceof Map);
+  }
+  const plain = `[${Array(300_000).fill('x').join(',')}]`;
+  t.is((parseYaml(plain, { name: 'web.sls' }) as unknown[]).length, 300_000);
+});
+
+test('aliases of one node of YAML share its value', (t) => {
+  const data = parseYaml('a: &a {b: [1]}\nc: *a\nd: *a\n', { name: 'web.sls' });
+  const [first, ...others] = data instanceof Map ? data.values() : [];
+  t.deepEqual(first, new Map([['b', [1]]]));
+  t.is(others.length, 2);
+  for (const other of others) t.is(other, first);
 });
 
 test('YAML that a filter reads counts its characters', (t) => {

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fastify, { type FastifyInstance } from 'fastify';
-import { allow, type Decision, decide, type Question } from '#acl';
+import { allow, type Decision, decide, deny, type Question } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import {
   type DataSpaceRegistration,
@@ -446,6 +446,53 @@ test('a read of a guest that waits counts once towards the rate of its rule', as
   const ask = async (): Promise<string> => (await app.inject('/guest/data?key=db/state')).body;
   t.is(await ask(), 'up');
   t.regex(await ask(), /no rule permits/);
+});
+
+test('the conditions of rules apply to the value that a guest writes over HTTPS', async (t) => {
+  const subject = { minion: 'db-1' };
+  const resource = { fun: guestRunners.put };
+  const policy = policyOf([
+    allow('write', { subject, action: 'runner', resource }),
+    deny('secret', {
+      ...{ subject, action: 'runner' },
+      resource: { ...resource, arguments: [{ kwargs: { value: 'secret*' } }] },
+    }),
+  ]);
+  const { app } = openGuestRoutes(t, (question) => decide(question, policy), {
+    read: async () => t.fail(),
+    write: async (_minion, key) => ({ key, version: 1 }),
+  });
+  app.setValidatorCompiler(() => () => true);
+  app.addContentTypeParser('text/plain', { parseAs: 'buffer' }, async (_: unknown, it: Buffer) => [
+    it,
+  ]);
+  const put = async (payload: string): Promise<number> => {
+    const headers = { 'content-type': 'text/plain' };
+    const asked = { method: 'PUT', url: '/guest/data?key=db/state', headers, payload } as const;
+    return (await app.inject(asked)).statusCode;
+  };
+  t.deepEqual([await put('up'), await put('secret word')], [200, 403]);
+});
+
+test('a pillar of a guest does not count towards the rate of its rule', async (t) => {
+  const asked: unknown[] = [];
+  const { spaces, values } = await openCountedValues();
+  const writes = { x: {}, y: {} };
+  const reads = { x: 'w/x', y: 'w/y' };
+  const roles = { w: { minions: ['w-1'], writes }, r: { minions: ['r-1'], reads } };
+  await spaces.add({ name: 's', roles }, 'p', false);
+  const pillar = guestPillar({
+    ...{ spaces, values },
+    requests: {
+      permits: (_id, _fun, _kwargs, isRepeated) => {
+        asked.push(isRepeated);
+        return false;
+      },
+      pillarPeers: async () => t.fail(),
+    },
+  });
+  await pillar.provide({ id: 'r-1', saltenv: 'base', pillarenv: 'base' });
+  t.deepEqual(asked, [true, true, true]);
 });
 
 function namedBy<T>(count: number, prefix: string, value: (at: number) => T): Record<string, T> {

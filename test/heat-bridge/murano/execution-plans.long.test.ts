@@ -6,7 +6,7 @@ import { createSign, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { allow } from '#acl';
+import { allow, type PolicyRule } from '#acl';
 import { createBridge, loadCatalog } from '#guests';
 import { ExecutionPlanError, parseExecutionPlan } from '#guests/murano/execution-plan.ts';
 import { Catalog, type CommandDefinition } from '#heat-bridge';
@@ -130,6 +130,7 @@ interface Stage {
 async function start(
   t: ExecutionContext,
   murano: object = { keys: { default: 'key.pem' } },
+  more: Pick<PolicyRule, 'rate'> = {},
 ): Promise<Stage> {
   const directory = temporaryDirectory(t);
   const sha256 = 'e9f0bb1a1fce0d3b1f27a0d6d2b6a5e2f8f0a5bb0b8e7bd0d6b0a3a3a0d2a7f1';
@@ -149,6 +150,7 @@ async function start(
     subject: { user: 'limited' },
     action: 'command',
     resource: { fun: 'demo.*', within: 'web*' },
+    ...more,
   });
   const ofScoped = allow('scoped', {
     subject: { user: 'scoped' },
@@ -401,4 +403,11 @@ test('the example in the documentation gets its parameter', async (t) => {
   t.deepEqual(findings, []);
   const catalog = new Catalog(definitions);
   t.notThrows(() => catalog.get('web.deploy').check({ port: '80' }));
+});
+
+test('an execution plan counts once towards the rate of its rule', async (t) => {
+  const { ports, send } = await start(t, undefined, { rate: '1/minute' });
+  t.is(resultOf(await send(fresh())).ErrorCode, 0);
+  t.is(resultOf(await send(fresh())).ErrorCode, 2);
+  t.is(ports.length, 1);
 });

@@ -550,6 +550,7 @@ test('a step that goes to its minions in batches checks its parameters once', as
     },
     caller: { name: 'service:x', subject: undefined },
     parameters: { user: 'repl' },
+    resolvedAt: 0,
     live: { id: '1', plan: name },
     logger: { error: () => t.fail('nothing fails') },
   });

@@ -467,6 +467,15 @@ for (const saltenv of [undefined, null, '', true, ['base']]) {
   });
 }
 
+test('a name of an environment and a query have at most 4096 characters', (t) => {
+  const [longest, tooLong] = ['x'.repeat(4096), 'x'.repeat(4097)];
+  t.is(requestedFile('a', longest)?.saltenv, longest);
+  t.is(requestedFile('a', tooLong), undefined);
+  t.is(requestedFile(`a?saltenv=${longest.slice(8)}`, 'base')?.saltenv.length, 4088);
+  t.is(requestedFile(`a?saltenv=${longest}`, 'base'), undefined);
+  t.is(requestedFile(`a?${'&'.repeat(5000)}`, 'base'), undefined);
+});
+
 test('names with dots, backslashes and percent signs are valid', (t) => {
   for (const name of ['...', '..a', 'a..', '..\\a', '%2e%2e', 'ä/✓'])
     t.is(relativePath(name), name);

@@ -11,6 +11,7 @@ import { MineReader } from '#salt/mine/mine-reader.ts';
 import { MineStore } from '#salt/mine/mine-store.ts';
 import { createMemoryStore } from '#store';
 import { gateOf, policyOf } from '../../helpers/policies.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { canonicalWire } from '../../helpers/vectors.ts';
@@ -161,4 +162,13 @@ test('a target of many functions is compiled and tested on each minion once', as
   t.is(budgets.length, 2);
   t.true(one !== undefined && one.steps > 50_000, String(one?.steps));
   t.is(all?.steps, one?.steps);
+});
+
+test.serial('a query of values that do not exist lets other work run', async (t) => {
+  const ids = Array.from({ length: 5000 }, (_, at) => `web${at}`);
+  const { reader } = startReader(ids);
+  const query = { target: { tgt: '*' }, fun: 'none' };
+  const slices = await slicesOf(async () => t.true((await reader.read('web1', query)).ok));
+  // Each look-up takes about 300 steps, and other work runs after 100,000 steps.
+  t.true(slices.length >= 15, `${slices.length} slices`);
 });

@@ -9,14 +9,19 @@ import { pillarRequest } from '#salt/pillar/pillar-request.ts';
 type Provide = Parameters<typeof pillarRequest>[0]['provide'];
 
 /** Returns a function that sends a request of a minion, with the given data as `pillar=`. */
-function openRequests(provide: Provide, counted: string[]) {
+function openRequests(
+  provide: Provide,
+  counted: string[],
+  isKeyCurrent: () => boolean = () => true,
+  kept: string[] = [],
+) {
   const type = pillarRequest(
     { provide },
     {
       maxGrainsBytes: 1_000_000,
       modules: new Set(),
       merge: { strategy: 'smart', mergeLists: false },
-      keepFacts: async () => {},
+      keepFacts: async ({ id }) => void kept.push(id),
       gate: { decide: () => ({ effect: 'deny', reason: 'none', rule: 'none' }) },
       counters: { count: (name: string) => void counted.push(name) },
       log: { error: () => {} },
@@ -27,7 +32,7 @@ function openRequests(provide: Provide, counted: string[]) {
       ...{
         minionId,
         isProven: true,
-        isKeyCurrent: () => true,
+        isKeyCurrent,
         version: 3,
         nonce: undefined,
         ts: undefined,
@@ -94,4 +99,17 @@ test('a request is in progress until its pillar= is merged', async (t) => {
   await Promise.all(Array.from({ length: 8 }, count));
   t.deepEqual(repliedBefore.slice(0, 4), [0, 0, 0, 0]);
   t.true((repliedBefore.at(-1) ?? 0) > 0, `${repliedBefore}`);
+});
+
+test('a minion whose key is deleted while its pillar is compiled gets no pillar', async (t) => {
+  let isAccepted = true;
+  const kept: string[] = [];
+  const provide = async () => {
+    isAccepted = false;
+    return { pillar: { secret: 1 }, proven: {} };
+  };
+  const ask = openRequests(provide, [], () => isAccepted, kept);
+  const errors = ['The key of this minion is not accepted any more.'];
+  t.deepEqual(await ask('web1'), { kind: 'private', pillar: { _errors: errors } });
+  t.deepEqual(kept, []);
 });

@@ -375,6 +375,40 @@ test('templates can match a target against the minion, and a pillar depends on t
   t.is(pillar.made, 2);
 });
 
+test('a regular expression with lookaround does not silently match nothing', async (t) => {
+  for (const call of ["match.pcre('web(?!x)')", "match.compound('E@web(?=1)')"]) {
+    const { pillar } = await openTree(
+      t,
+      { 'base/top.sls': top, 'base/a.sls': `a: {{ salt.${call} | default('none') }}\n` },
+      { pillarSafeRenderError: false },
+    );
+    const [error = ''] = errorsOf(t, (await ask(pillar)).pillar);
+    t.regex(error, /lookaround and back-references in regular expressions are not supported/);
+  }
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': "a: {{ salt.match.pcre('web(') }}\n",
+  });
+  t.deepEqual({ ...(await ask(pillar)).pillar }, { a: false });
+});
+
+test('a grain that multiplies with aliases gives the minion an error', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': 'motd: {{ grains.motd }}\n',
+  });
+  const aliases = Array(1000).fill('*a').join(', ');
+  const motd = `[&a "${'x'.repeat(10_000)}", ${aliases}]`;
+  const [error = ''] = errorsOf(t, (await ask(pillar, { grains: { motd } })).pillar);
+  t.regex(error, /Rendering SLS 'a' failed/);
+  t.deepEqual(
+    { ...(await ask(pillar, { grains: { motd: '[&a x, *a]' } })).pillar },
+    {
+      motd: ['x', 'x'],
+    },
+  );
+});
+
 // Results of Salt for the same files; see test/fixtures/pillar/README.md.
 
 interface Recorded {

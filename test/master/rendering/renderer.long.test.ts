@@ -243,3 +243,11 @@ test('a text that many request at once is parsed once', async (t) => {
   t.is(count, 1);
   t.is(new Set(all).size, 1);
 });
+
+test('data from a thread share the values that aliases of YAML share', async (t) => {
+  const text = `a: &a {b: [1.0]}\nc: *a\n# ${'x'.repeat(20_000)}\n`;
+  const data = await shared.read({ kind: 'read', format: 'yaml', text, name: 'a.sls' }, 'web1');
+  const [first, second] = data instanceof Map ? data.values() : [];
+  t.deepEqual(first, new Map([['b', [new Float(1)]]]));
+  t.is(second, first);
+});
