@@ -54,6 +54,12 @@ export const transportLimits = defineLimits('transport', {
     perOwner: 256,
     effect: 'The connection ends.',
   },
+  unreadReplies: {
+    unit: 'bytes of replies that wait for sending, over all connections of a minion',
+    owner: 'minion',
+    perOwner: 128 * 1024 * 1024,
+    effect: 'The connection with the next reply ends, unless it is the only reply that waits.',
+  },
   activeRequests: {
     unit: 'requests that a listener is processing',
     owner: 'connection',

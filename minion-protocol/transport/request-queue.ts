@@ -1,3 +1,4 @@
+import type { Budget } from '#runtime';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import type { Peer, RequestHandler, RequestSlot } from './transport.ts';
@@ -22,6 +23,8 @@ export interface RequestService {
   readonly maxBytesInFlight: number;
   /** Limit for requests in progress, which all connections share. */
   readonly limiter: ConcurrencyLimiter;
+  /** Bytes of replies that wait for sending, by minion, or by address if no minion is known. */
+  readonly unread: Budget;
 }
 
 /** Encoding and order of replies. `Route` is the data with which a transport addresses a reply. */
@@ -59,7 +62,10 @@ export class RequestQueue<Route> {
   #pending: PendingAnswer[] = [];
   #pendingBytes = 0;
   #unanswered = 0;
+  /** Bytes that this connection has taken from {@link RequestService.unread}, and their owner. */
+  #unread = { owner: '', bytes: 0 };
   #isFinishing = false;
+  #isClosed = false;
 
   constructor(connection: StreamConnection, service: RequestService, form: AnswerForm<Route>) {
     this.#connection = connection;
@@ -90,12 +96,15 @@ export class RequestQueue<Route> {
   }
 
   onWritten(): void {
+    this.#countUnread();
     // Call this even if no request waits, because a large reply may have stopped reading.
     this.startRequests();
   }
 
   onClosed(): void {
     this.#service.limiter.cancel(this);
+    this.#service.unread.release(this.#unread.owner, this.#unread.bytes);
+    this.#isClosed = true;
     this.#waiting = [];
     this.#pending = [];
   }
@@ -171,8 +180,35 @@ export class RequestQueue<Route> {
       }
       this.#pending.splice(index, 1);
       this.#pendingBytes -= pending.bytes;
+      if (!this.#maySend(pending.message)) {
+        this.#connection.guarded.refuse('unread-replies');
+        return;
+      }
       this.#connection.send(pending.message);
+      this.#countUnread();
     }
+  }
+
+  #owner(): string {
+    const { firstMinion, limitKey } = this.#connection.guarded;
+    return firstMinion === undefined ? `address ${limitKey}` : `minion ${firstMinion}`;
+  }
+
+  /** Whether the owner of the connection may have this reply waiting for sending. */
+  #maySend({ bytes }: EncodedMessage): boolean {
+    const { unread } = this.#service;
+    const owner = this.#owner();
+    return unread.heldBy(owner) === 0 || unread.hasPlace(owner, bytes);
+  }
+
+  /** Counts the bytes that wait for sending. */
+  #countUnread(): void {
+    // The last write may be reported after the end of the connection.
+    if (this.#isClosed) return;
+    const { unread } = this.#service;
+    unread.release(this.#unread.owner, this.#unread.bytes);
+    this.#unread = { owner: this.#owner(), bytes: this.#connection.queue.bytes };
+    unread.take(this.#unread.owner, this.#unread.bytes);
   }
 
   #endIfIdle(): void {

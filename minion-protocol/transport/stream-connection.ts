@@ -264,7 +264,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   onProgress(stalledSince: number | undefined): void {
     this.guarded.stalledSince = stalledSince;
     this.#adjustReading();
-    if (stalledSince === undefined || !this.queue.isClogged) this.#session.onWritten?.();
+    this.#session.onWritten?.();
     this.#endIfWritten();
   }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Socket } from 'node:net';
-import type { FileReloader } from '#runtime';
+import { Budget, type FileReloader } from '#runtime';
 import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import {
   ConnectionGuard,
@@ -302,6 +302,7 @@ class StreamListener implements MasterTransport {
       maxInFlight: limits.maxRequestsInFlight,
       maxBytesInFlight: limits.maxMessageBytes,
       limiter: new ConcurrencyLimiter(transportLimits.activeRequests, limits.maxActiveRequests),
+      unread: new Budget(transportLimits.unreadReplies),
     };
     const answers = this.#design.requests(service, limits);
     const requests = await this.#bind(requestPort, answers, tls);

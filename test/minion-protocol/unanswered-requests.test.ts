@@ -1,4 +1,4 @@
-/** Memory of requests that get no reply, until their connection ends. */
+/** Memory of requests that get no reply, and of replies that a minion does not read. */
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -8,6 +8,7 @@ import { transportLimits } from '#minion-protocol/transport/limits.ts';
 import { type AnswerForm, RequestQueue } from '#minion-protocol/transport/request-queue.ts';
 import type { StreamConnection } from '#minion-protocol/transport/stream-connection.ts';
 import { toEncodedMessage } from '#minion-protocol/transport/write-queue.ts';
+import { Budget } from '#runtime';
 import { until } from '../helpers/deadline.ts';
 
 setFlagsFromString('--expose-gc');
@@ -26,7 +27,7 @@ for (const isOrdered of [true, false]) {
           unanswered += 1;
         },
       },
-      queue: { isClogged: false },
+      queue: { isClogged: false, bytes: 0 },
       pauseReading: () => {},
       send: ({ chunks }: { readonly chunks: readonly Uint8Array[] }) => sent.push(...chunks),
     } as unknown as StreamConnection;
@@ -44,6 +45,7 @@ for (const isOrdered of [true, false]) {
       maxInFlight: 64,
       maxBytesInFlight: 2 ** 24,
       limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
+      unread: new Budget(transportLimits.unreadReplies),
     };
     const queue = new RequestQueue(connection, service, form);
     const held = takeUnanswered(queue);
@@ -57,6 +59,68 @@ for (const isOrdered of [true, false]) {
     t.deepEqual(sent, isOrdered ? [] : [Uint8Array.of(7), Uint8Array.of(1)]);
   });
 }
+
+/** Connection of a minion that does not read. Its replies stay in the queue. */
+function unreadConnection(minion: string): {
+  readonly connection: StreamConnection;
+  readonly refusals: readonly string[];
+} {
+  const refusals: string[] = [];
+  const queue = { isClogged: false, bytes: 0 };
+  // Only these members are used.
+  const connection = {
+    guarded: {
+      requestDone: () => {},
+      firstMinion: minion,
+      refuse: (reason: string) => refusals.push(reason),
+    },
+    queue,
+    pauseReading: () => {},
+    send: ({ bytes }: { readonly bytes: number }) => {
+      queue.bytes += bytes;
+    },
+  } as unknown as StreamConnection;
+  return { connection, refusals };
+}
+
+test('unread replies of a minion count over its connections, and those of others do not', (t) => {
+  const unread = new Budget(transportLimits.unreadReplies, { perOwner: 1000 });
+  const service = {
+    handler: (body: Uint8Array) => body,
+    transport: 'test',
+    publishPort: () => 0,
+    maxInFlight: 64,
+    maxBytesInFlight: 2 ** 24,
+    limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
+    unread,
+  };
+  const form: AnswerForm<undefined> = {
+    encode: (_route, answer) => toEncodedMessage([answer]),
+    isOrdered: true,
+  };
+  const open = (minion: string) => {
+    const { connection, refusals } = unreadConnection(minion);
+    return { refusals, connection, queue: new RequestQueue(connection, service, form) };
+  };
+  const [one, two, other] = [open('web1'), open('web1'), open('web2')];
+  one.queue.take(undefined, new Uint8Array(900));
+  two.queue.take(undefined, new Uint8Array(200));
+  t.deepEqual([one.refusals, two.refusals], [[], ['unread-replies']]);
+  two.queue.onClosed();
+  // A single reply may be larger than the limit.
+  other.queue.take(undefined, new Uint8Array(2000));
+  t.deepEqual(other.refusals, []);
+  t.is(unread.total, 2900);
+  one.connection.queue.bytes = 0;
+  one.queue.onWritten();
+  one.queue.take(undefined, new Uint8Array(900));
+  t.deepEqual(one.refusals, []);
+  for (const { queue } of [one, other]) {
+    queue.onClosed();
+    queue.onWritten();
+  }
+  t.is(unread.total, 0);
+});
 
 /** Passes a request to the queue that gets no reply. Returns references to its parts. */
 function takeUnanswered(queue: RequestQueue<Uint8Array>): readonly WeakRef<Uint8Array>[] {

@@ -4141,8 +4141,10 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-767',
-    threat: 'requests that get no reply fill the memory until their connections end',
+    threat:
+      'requests that get no reply, or replies that a minion does not read, fill the memory until their connections end',
     tests: [
+      'minion-protocol/unanswered-requests.test.ts: unread replies of a minion count over its connections, and those of others do not',
       `minion-protocol/unanswered-requests.test.ts: a request without a reply is not kept in memory, with replies \${order}`,
     ],
   },
