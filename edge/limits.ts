@@ -188,6 +188,13 @@ export const edgeLimits = defineLimits('edge', {
     total: 64,
     effect: 'The metadata of the least recently used versions are compressed again.',
   },
+  acceptedHandshakes: {
+    unit: 'accepted handshakes of a site',
+    owner: 'site',
+    rate: { perSecond: 1, burst: 60 },
+    effect: 'The connection is rejected. The site retries later.',
+    code: 'ERR_SITE_LINK',
+  },
   secretReads: {
     unit: 'requests of a site for its secrets',
     owner: 'site',

@@ -17,7 +17,7 @@ export const apiLimits = defineLimits('api', {
     effect: 'The connection ends.',
   },
   answerBytes: {
-    unit: 'bytes of results of commands and of methods of `/rpc` in responses that are not yet sent',
+    unit: 'bytes of results of commands and of methods of `/rpc`, and of status pages, in responses that are not yet sent',
     owner: 'user',
     perOwner: 536_870_912,
     total: 1_073_741_824,

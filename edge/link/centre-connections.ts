@@ -140,6 +140,7 @@ export class CentreConnections implements CentreLinks {
   readonly #knownHandshakes = new Budget(edgeLimits.knownHandshakes);
   readonly #refusedKnown = new TokenBuckets(edgeLimits.refusedKnownHandshakes);
   readonly #refused: TokenBuckets;
+  readonly #accepted = new TokenBuckets(edgeLimits.acceptedHandshakes);
   readonly #inHandshake = new Set<WebSocket>();
   /**
    * Connections of sites that have not yet chosen which of their connections to use, by the name of
@@ -354,6 +355,10 @@ export class CentreConnections implements CentreLinks {
       const candidate = { socket: connection, prove };
       await this.#asCandidate(hello.site, candidate, async () => {
         await sites.authenticate(hello.site, prove);
+        if (!this.#accepted.tryTake(hello.site)) {
+          const problem = 'connection refused: the site connects too often; retry later';
+          throw new EdgeError('ERR_SITE_LINK', problem);
+        }
         await sites.noteContacts(new Map([[hello.site, contact]]));
         if (this.#isClosed || connection.readyState !== connection.OPEN) return;
         connection.send(welcome);

@@ -161,10 +161,12 @@ export class RequestChannel {
       return this.#answerClear(envelope, peer);
     }
     const key = this.#keyFor(envelope);
-    const serve = (load: OpenedLoad): Served | Promise<Served> =>
-      mapMaybePromise(this.#verify(envelope, load, peer), (request) =>
-        this.#serve(request, peer, turn),
-      );
+    const serve = (load: OpenedLoad): Served | Promise<Served> => {
+      const verified = this.#verify(envelope, load, peer);
+      // The check of an unknown token waits for a thread.
+      if (verified instanceof Promise) turn.release();
+      return mapMaybePromise(verified, (request) => this.#serve(request, peer, turn));
+    };
     const served = this.#opener.open({ envelope, key, peer, turn, serve });
     return mapMaybePromise(served, ({ request, reply }) => this.#encode(request, key, reply, turn));
   }

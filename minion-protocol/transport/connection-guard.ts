@@ -5,11 +5,13 @@
  */
 import type { Socket } from 'node:net';
 import { addressOwner, MultiMap } from '#runtime';
+import { AddressRanking, type RankedAddress } from './address-ranking.ts';
 import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
 const maxRefused = transportLimits.refusedRequests.perOwner ?? Infinity;
+const keptConnections = transportLimits.keptConnections.perOwner ?? Infinity;
 
 /** Limits for the peers of a listener, independent of the protocol. */
 export interface GuardLimits {
@@ -41,7 +43,8 @@ export interface GuardLimits {
   readonly unansweredMs: number;
   /**
    * Maximum memory for the subscriptions and the incomplete messages of all connections, in bytes.
-   * Default: 128 MiB.
+   * At the limit, a connection of an unknown address that holds most is ended. If no unknown address
+   * holds any, a connection of the known address that holds most is ended. Default: 128 MiB.
    */
   readonly maxHeldBytes: number;
   /**
@@ -50,8 +53,9 @@ export interface GuardLimits {
    */
   readonly maxHeldBytesPerAddress: number;
   /**
-   * Maximum number of connections on the request port and the publish port together. Default:
-   * 65,536.
+   * Maximum number of connections on the request port and the publish port together. At the limit,
+   * a new connection evicts an idle one: of the unknown address with the most idle connections, or,
+   * if unknown addresses have none, of the known address with the most. Default: 65,536.
    */
   readonly maxConnections: number;
   /**
@@ -85,7 +89,8 @@ export type GuardRefusal =
   | 'held-bytes-from-address';
 
 /** State of an address that has open connections. */
-interface AddressRecord {
+interface AddressRecord extends RankedAddress<AddressRecord> {
+  readonly key: string;
   /** All connections of the address. */
   readonly connections: Set<GuardedConnection>;
   /** Connections that count towards {@link GuardLimits.maxNewConnectionsPerAddress}, oldest first. */
@@ -334,9 +339,11 @@ export class ConnectionGuard {
   readonly now: () => number;
   readonly limits: GuardLimits;
   readonly #connections = new Set<GuardedConnection>();
-  /** Connections of unknown addresses, oldest first. */
-  readonly #strangers = new Set<GuardedConnection>();
   readonly #addresses = new Map<string, AddressRecord>();
+  /** Unknown addresses with idle connections. */
+  readonly #strangers = new AddressRanking<AddressRecord>();
+  /** Known addresses with idle connections. */
+  readonly #verified = new AddressRanking<AddressRecord>();
   /** Known addresses, the least recently active one first. */
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
@@ -354,11 +361,12 @@ export class ConnectionGuard {
    * @param address - remote address without port
    */
   admit(address: string, rules: PortRules, owner: ConnectionOwner): GuardedConnection | undefined {
-    if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
+    const key = addressOwner(address);
+    if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom(key)) {
       owner.onEnd();
       return undefined;
     }
-    if (!this.#hasRoomAt(addressOwner(address))) {
+    if (!this.#hasRoomAt(key)) {
       owner.onEnd();
       return undefined;
     }
@@ -366,7 +374,7 @@ export class ConnectionGuard {
     const record = this.#recordOf(connection.limitKey);
     this.#connections.add(connection);
     record.connections.add(connection);
-    if (!connection.isKnown) this.#strangers.add(connection);
+    this.#countIdle(record, 1);
     this.addNew(connection);
     return connection;
   }
@@ -435,15 +443,16 @@ export class ConnectionGuard {
     this.#byMinion.add(minionId, connection);
   }
 
-  busyChanged(connection: GuardedConnection): void {
-    if (connection.isBusy) this.#strangers.delete(connection);
-    else if (!connection.isKnown) this.#strangers.add(connection);
+  busyChanged({ limitKey, isBusy }: GuardedConnection): void {
+    const record = this.#addresses.get(limitKey);
+    if (record !== undefined) this.#countIdle(record, isBusy ? -1 : 1);
   }
 
   /**
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
    * the limits. If all connections together exceed `maxHeldBytes`, ends the idle connection from an
-   * unknown address that uses the most memory.
+   * unknown address that uses the most memory. If unknown addresses use none, ends such a connection
+   * of the known address that uses the most.
    * @returns `undefined` if `connection` may continue. Otherwise a reason why the caller must end
    * `connection` or undo the change. `held-bytes`: the total exceeds `maxHeldBytes`, and
    * `connection` itself uses the most memory, or no connection may be ended.
@@ -459,7 +468,7 @@ export class ConnectionGuard {
       return 'held-bytes-from-address';
     }
     if (this.#heldBytes <= this.limits.maxHeldBytes) return undefined;
-    const worst = heaviest(this.#strangers) ?? connection;
+    const worst = this.#heaviestStranger() ?? this.#heaviestKnown() ?? connection;
     if (worst === connection) return 'held-bytes';
     worst.refuse('held-bytes');
     return undefined;
@@ -467,9 +476,9 @@ export class ConnectionGuard {
 
   released(connection: GuardedConnection): void {
     this.#connections.delete(connection);
-    this.#strangers.delete(connection);
     const key = connection.limitKey;
     const record = this.#addresses.get(key);
+    if (record !== undefined && !connection.isBusy) this.#countIdle(record, -1);
     record?.connections.delete(connection);
     record?.newConnections.delete(connection);
     if (record?.connections.size === 0) this.#addresses.delete(key);
@@ -477,12 +486,20 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts the oldest connection of an unknown address, to admit a new one. Connections of known
-   * addresses are never evicted for this reason. Returns `false` if there is no connection to
-   * evict.
+   * Evicts an idle connection to admit a new one: the oldest one of the unknown address with the
+   * most idle connections. If unknown addresses have none, evicts the oldest one of the known
+   * address with the most. This address keeps as many connections as the address of the new one
+   * then has, or {@link keptConnections} if the new one is of an unknown address. Returns `false`
+   * if there is no connection to evict.
+   * @param key - address of the new connection
    */
-  #makeRoom(): boolean {
-    const oldest = first(this.#strangers);
+  #makeRoom(key: string): boolean {
+    const ownIdle = this.#addresses.get(key)?.idle ?? 0;
+    const kept = this.#knownAddresses.has(key) ? ownIdle + 1 : keptConnections;
+    const verified = this.#verified.first;
+    const mayEvict = verified !== undefined && verified.idle > kept;
+    const address = this.#strangers.first ?? (mayEvict ? verified : undefined);
+    const oldest = firstIdle(address?.connections ?? []);
     if (oldest === undefined) this.count('too-many-connections');
     oldest?.refuse('too-many-connections');
     return oldest !== undefined;
@@ -504,10 +521,14 @@ export class ConnectionGuard {
   #recordOf(key: string): AddressRecord {
     const known = this.#addresses.get(key);
     if (known !== undefined) return known;
-    const record = {
-      connections: new Set<never>(),
-      newConnections: new Set<never>(),
+    const record: AddressRecord = {
+      key,
+      connections: new Set(),
+      newConnections: new Set(),
       heldBytes: 0,
+      idle: 0,
+      previous: undefined,
+      next: undefined,
     };
     this.#addresses.set(key, record);
     return record;
@@ -519,9 +540,7 @@ export class ConnectionGuard {
       return;
     }
     this.#knownAddresses.add(key);
-    for (const connection of this.#addresses.get(key)?.connections ?? []) {
-      this.#strangers.delete(connection);
-    }
+    this.#rank(key, this.#strangers, this.#verified);
     const oldest = first(this.#knownAddresses);
     if (oldest !== undefined && this.#knownAddresses.size > this.limits.maxKnownAddresses) {
       this.#forget(oldest);
@@ -529,10 +548,40 @@ export class ConnectionGuard {
   }
 
   #forget(key: string): void {
-    this.#knownAddresses.delete(key);
-    for (const connection of this.#addresses.get(key)?.connections ?? []) {
-      if (!connection.isBusy) this.#strangers.add(connection);
+    if (this.#knownAddresses.delete(key)) this.#rank(key, this.#verified, this.#strangers);
+  }
+
+  /** Moves an address from one ranking to the other. */
+  #rank(key: string, from: AddressRanking<AddressRecord>, to: AddressRanking<AddressRecord>): void {
+    const record = this.#addresses.get(key);
+    if (record === undefined) return;
+    const { idle } = record;
+    from.set(record, 0);
+    to.set(record, idle);
+  }
+
+  /** Changes the number of idle connections of an address. */
+  #countIdle(record: AddressRecord, change: 1 | -1): void {
+    const isKnown = this.#knownAddresses.has(record.key);
+    (isKnown ? this.#verified : this.#strangers).set(record, record.idle + change);
+  }
+
+  #heaviestStranger(): GuardedConnection | undefined {
+    let worst: GuardedConnection | undefined;
+    for (const { key, heldBytes, connections } of this.#addresses.values()) {
+      const mayBeWorse = heldBytes > (worst?.heldBytes ?? 0) && !this.#knownAddresses.has(key);
+      if (mayBeWorse) worst = heavier(worst, heaviest(connections));
     }
+    return worst;
+  }
+
+  #heaviestKnown(): GuardedConnection | undefined {
+    let worst: AddressRecord | undefined;
+    for (const record of this.#addresses.values()) {
+      const isWorse = record.heldBytes > (worst?.heldBytes ?? 0);
+      if (isWorse && this.#knownAddresses.has(record.key)) worst = record;
+    }
+    return worst && heaviest(worst.connections);
   }
 }
 
@@ -550,12 +599,21 @@ function firstIdle(connections: Iterable<GuardedConnection>): GuardedConnection 
   return undefined;
 }
 
+/** Returns the idle connection that holds most memory, or `undefined` if none holds any. */
 function heaviest(connections: Iterable<GuardedConnection>): GuardedConnection | undefined {
   let worst: GuardedConnection | undefined;
   for (const connection of connections) {
-    if (connection.heldBytes > (worst?.heldBytes ?? 0)) worst = connection;
+    if (!connection.isBusy) worst = heavier(worst, connection);
   }
   return worst;
+}
+
+/** Returns the connection that holds more memory. */
+function heavier(
+  first: GuardedConnection | undefined,
+  second: GuardedConnection | undefined,
+): GuardedConnection | undefined {
+  return (second?.heldBytes ?? 0) > (first?.heldBytes ?? 0) ? second : first;
 }
 
 /**

@@ -14,6 +14,13 @@ export const transportLimits = defineLimits('transport', {
     total: 1000,
     effect: 'Further connections are closed.',
   },
+  keptConnections: {
+    unit: 'connections of an address with a verified minion that a listener never ends in favour of other addresses',
+    owner: 'address',
+    perOwner: 16,
+    effect:
+      'If a listener has its maximum of connections, and all are of such addresses, a new connection ends the oldest one of the address with the most, if this address has more than this number. A new connection of another such address may end one as long as its address has fewer.',
+  },
   handshakes: {
     unit: 'TLS handshakes that a listener or the HTTP API starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
     owner: 'address',

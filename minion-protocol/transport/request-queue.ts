@@ -39,8 +39,14 @@ interface WaitingRequest<Route> {
   readonly body: Uint8Array;
 }
 
-interface PendingAnswer<Route> extends WaitingRequest<Route> {
-  answer: Uint8Array | undefined;
+/**
+ * Reply that is not sent yet. It does not contain the request, because a request that gets no reply
+ * keeps its place until its connection ends.
+ */
+interface PendingAnswer {
+  /** Size of the request, in bytes. */
+  readonly bytes: number;
+  message: EncodedMessage | undefined;
 }
 
 /** Passes requests to the handler concurrently and sends its replies to the connection. */
@@ -50,7 +56,7 @@ export class RequestQueue<Route> {
   readonly #form: AnswerForm<Route>;
   readonly #peer: Peer;
   #waiting: WaitingRequest<Route>[] = [];
-  #pending: PendingAnswer<Route>[] = [];
+  #pending: PendingAnswer[] = [];
   #pendingBytes = 0;
   #unanswered = 0;
   #isFinishing = false;
@@ -75,10 +81,10 @@ export class RequestQueue<Route> {
       if (!this.#service.limiter.tryAcquire(this)) break;
       const request = this.#waiting.shift();
       if (request === undefined) break;
-      const pending = { ...request, answer: undefined };
+      const pending = { bytes: request.body.length, message: undefined };
       this.#pending.push(pending);
-      this.#pendingBytes += pending.body.length;
-      this.#answer(pending);
+      this.#pendingBytes += pending.bytes;
+      this.#answer(request, pending);
     }
     this.#connection.pauseReading(this.#isFull() || this.#waiting.length > 0);
   }
@@ -109,21 +115,22 @@ export class RequestQueue<Route> {
     );
   }
 
-  #answer(pending: PendingAnswer<Route>): void {
+  #answer({ route, body }: WaitingRequest<Route>, pending: PendingAnswer): void {
     const turn = new LimiterSlot(this.#service.limiter);
     let answer: Uint8Array | Promise<Uint8Array>;
     try {
-      answer = this.#service.handler(pending.body, this.#peer, turn);
+      answer = this.#service.handler(body, this.#peer, turn);
     } catch {
       this.#leaveUnanswered(turn);
       return;
     }
-    if (answer instanceof Promise) void this.#answerLater(pending, answer, turn);
-    else this.#settle(pending, answer, turn);
+    if (answer instanceof Promise) void this.#answerLater(route, pending, answer, turn);
+    else this.#settle(route, pending, answer, turn);
   }
 
   async #answerLater(
-    pending: PendingAnswer<Route>,
+    route: Route,
+    pending: PendingAnswer,
     answer: Promise<Uint8Array>,
     turn: RequestSlot,
   ): Promise<void> {
@@ -134,12 +141,12 @@ export class RequestQueue<Route> {
       this.#leaveUnanswered(turn);
       return;
     }
-    this.#settle(pending, bytes, turn);
+    this.#settle(route, pending, bytes, turn);
     this.startRequests();
   }
 
-  #settle(pending: PendingAnswer<Route>, answer: Uint8Array, turn: RequestSlot): void {
-    pending.answer = answer;
+  #settle(route: Route, pending: PendingAnswer, answer: Uint8Array, turn: RequestSlot): void {
+    pending.message = this.#form.encode(route, answer);
     this.#sendAnswers();
     turn.release();
     this.#endIfIdle();
@@ -154,17 +161,17 @@ export class RequestQueue<Route> {
   }
 
   #sendAnswers(): void {
-    const { isOrdered, encode } = this.#form;
+    const { isOrdered } = this.#form;
     for (let index = 0; index < this.#pending.length; ) {
       const pending = this.#pending[index];
-      if (pending?.answer === undefined) {
+      if (pending?.message === undefined) {
         if (isOrdered) return;
         index += 1;
         continue;
       }
       this.#pending.splice(index, 1);
-      this.#pendingBytes -= pending.body.length;
-      this.#connection.send(encode(pending.route, pending.answer));
+      this.#pendingBytes -= pending.bytes;
+      this.#connection.send(pending.message);
     }
   }
 

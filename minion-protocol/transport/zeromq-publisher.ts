@@ -155,6 +155,8 @@ export class ZeromqPublisher {
   /** Subscribers by topic. */
   readonly #index = new TopicIndex<ZeromqSubscriberSession>();
   readonly #held: PublicationReplayBuffer<ZeromqSubscriberSession>;
+  /** Topics of stored publications, sorted. All new subscribers share them. */
+  readonly #sorted = new WeakMap<OutgoingPublication, readonly string[]>();
 
   constructor(options: ZeromqPublisherOptions) {
     this.#options = options;
@@ -185,10 +187,21 @@ export class ZeromqPublisher {
     queueMicrotask(() => this.#held.replay(session));
   }
 
+  /**
+   * Sends a stored publication to a new subscriber. The time does not depend on the number of ids
+   * to which the publication is addressed.
+   */
   #sendTo(publication: OutgoingPublication, session: ZeromqSubscriberSession): void {
-    const index = new TopicIndex<ZeromqSubscriberSession>();
-    for (const topic of session.topics) index.add(topic, session);
-    this.#send(publication, index);
+    const { envelope } = publication;
+    const sorted = this.#options.filtering ? this.#sortedTopics(publication) : undefined;
+    const beginning = this.#beginningOf(envelope);
+    for (const topic of session.topics) {
+      const matched = firstWith(topic, sorted ?? [beginning]);
+      if (matched === undefined) continue;
+      const frames = sorted === undefined ? [envelope] : [Buffer.from(matched, 'latin1'), envelope];
+      session.offer(toEncodedMessage(encodeMessage(frames)));
+      return;
+    }
   }
 
   #send(
@@ -221,7 +234,7 @@ export class ZeromqPublisher {
     delivery: Delivery,
   ): void {
     const message = toEncodedMessage(encodeMessage([envelope]));
-    const beginning = latin1(envelope.subarray(0, this.#options.maxTopicBytes));
+    const beginning = this.#beginningOf(envelope);
     for (const prefix of [beginning, ...index.shorterPrefixes(beginning)]) {
       for (const session of index.exact(prefix)) delivery.offerOnce(session, message);
     }
@@ -255,6 +268,19 @@ export class ZeromqPublisher {
     }
   }
 
+  /** Returns the bytes of an envelope that subscriptions can match if it has no topic frame. */
+  #beginningOf(envelope: Uint8Array): string {
+    return latin1(envelope.subarray(0, this.#options.maxTopicBytes));
+  }
+
+  #sortedTopics(publication: OutgoingPublication): readonly string[] {
+    const known = this.#sorted.get(publication);
+    if (known !== undefined) return known;
+    const sorted = [...this.#topicsFor(publication.minionIds)].sort();
+    this.#sorted.set(publication, sorted);
+    return sorted;
+  }
+
   #topicsFor(minionIds: readonly string[] | null): readonly string[] {
     if (minionIds === null) return [BROADCAST_TOPIC];
     const topics = Array.from(new Set(minionIds), minionTopic);
@@ -278,6 +304,18 @@ class Delivery {
   offerOnce(session: ZeromqSubscriberSession, message: EncodedMessage): void {
     if (!this.reached.has(session)) this.offer(session, message);
   }
+}
+
+/** Returns the first of the sorted texts that begins with `prefix`, or `undefined`. */
+function firstWith(prefix: string, sorted: readonly string[]): string | undefined {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] ?? '') < prefix) low = middle + 1;
+    else high = middle;
+  }
+  const found = sorted[low];
+  return found?.startsWith(prefix) ? found : undefined;
 }
 
 function topicMessage(topic: string, envelope: Uint8Array): EncodedMessage {

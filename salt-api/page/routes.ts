@@ -6,6 +6,7 @@ import { literalGlob } from '#acl';
 import { AuthenticationError, type Login, masterServices } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { isSameSecret, linkSignals } from '#runtime';
+import { AnswerBytes } from '../answer-bytes.ts';
 import {
   type ApiContext,
   bodyOf,
@@ -16,6 +17,7 @@ import {
   type SessionCaller,
   streamOwnerOf,
   tokenExpirySignal,
+  userOwner,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { queryOf } from '../event-request.ts';
@@ -86,7 +88,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
     if (caller === undefined) return sendPage(reply, loginPage(base, options.eauths));
     const overview = await overviewOf(master, views, caller);
     const places = { base, formToken: formTokenOf(caller) };
-    return sendPage(reply, statusPage(overview, places, noticeOf(request)));
+    return sendUserPage(context, reply, caller, statusPage(overview, places, noticeOf(request)));
   };
   addRoute(app, '/status', { GET: { schema: pageSchema, handle: show } });
   addAssets(app);
@@ -94,12 +96,12 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
     GET: {
       schema: explainSchema,
       handle: async (request, reply) => {
-        const { user } = await requireSession(context, request);
+        const caller = await requireSession(context, request);
         const query = queryOf(request.url);
         const [minion, tag] = [query.get('minion') ?? '', query.get('tag') ?? ''];
-        const found = await explainDenial(master, user, minion, tag);
+        const found = await explainDenial(master, caller.user, minion, tag);
         if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'denial not found');
-        return sendPage(reply, explanationPage(base, found));
+        return sendUserPage(context, reply, caller, explanationPage(base, found));
       },
     },
   });
@@ -107,12 +109,12 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
     GET: {
       schema: siteSchema,
       handle: async (request, reply) => {
-        const { user } = await requireSession(context, request);
+        const caller = await requireSession(context, request);
         const name = queryOf(request.url).get('name') ?? '';
-        await user.requireFullRights('site.show');
+        await caller.user.requireFullRights('site.show');
         const site = await sites?.siteDetails(name);
         if (site === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'site not found');
-        return sendPage(reply, sitePage(base, site));
+        return sendUserPage(context, reply, caller, sitePage(base, site));
       },
     },
   });
@@ -278,6 +280,17 @@ function addAssets(app: FastifyInstance): void {
       },
     });
   }
+}
+
+/** Sends a page to a user, and counts it towards the limit of the user until it is sent. */
+function sendUserPage(
+  { answerBudget }: ApiContext,
+  reply: FastifyReply,
+  caller: SessionCaller,
+  page: Html,
+): FastifyReply {
+  AnswerBytes.of(answerBudget, reply).take(userOwner(caller), page.text);
+  return sendPage(reply, page);
 }
 
 function sendPage(reply: FastifyReply, { text }: Html, status = 200): FastifyReply {

@@ -31,13 +31,14 @@ export async function collectSchemas(
 
 /** Adds `/openapi.json`. The document is generated at the first request. */
 export function addOpenapiRoute(app: FastifyInstance): void {
-  let text: string | undefined;
+  // All responses share these bytes. For a text, each unread response would hold a copy.
+  let document: Buffer | undefined;
   addRoute(app, '/openapi.json', {
     GET: {
       schema: openapiSchema,
       handle: (_request, reply) => {
-        text ??= JSON.stringify(app.swagger());
-        return reply.type('application/json').send(text);
+        document ??= Buffer.from(JSON.stringify(app.swagger()));
+        return reply.type('application/json').send(document);
       },
     },
   });

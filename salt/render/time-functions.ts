@@ -1,7 +1,7 @@
 /** Functions that read the clock of the master [salt/modules/status.py]. */
 
 import type { SaltFunction } from '#template';
-import { strftime } from '#template/python/strftime.ts';
+import { strftime, toLocal } from '#template/python/strftime.ts';
 import { takes, textOr } from './function-arguments.ts';
 
 /**
@@ -12,9 +12,7 @@ import { takes, textOr } from './function-arguments.ts';
 export function timeFunctions(now: () => Date): Readonly<Record<string, SaltFunction>> {
   return {
     'status.time': takes(['format'], ({ format }) => {
-      const at = now();
-      const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
-      return strftime(local, textOr(format, '%A, %d. %B %Y %I:%M%p'));
+      return strftime(toLocal(now()), textOr(format, '%A, %d. %B %Y %I:%M%p'));
     }),
   };
 }

@@ -10,7 +10,7 @@ import { parseInteger } from '../python/numbers.ts';
 import { compileRegex, regexSubject } from '../python/regex.ts';
 import { str, typeName } from '../python/repr.ts';
 import { isTruthy } from '../python/sequences.ts';
-import { strftime } from '../python/strftime.ts';
+import { strftime, toLocal } from '../python/strftime.ts';
 import { charactersOf, isWhitespace } from '../python/text.ts';
 import { capitalize, isLower, isUpper } from '../python/text-case.ts';
 import {
@@ -39,8 +39,8 @@ const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 
 /**
- * Implements `|strftime` in UTC. The date is `None` for the current time, a number of seconds since
- * 1970, or a text in ISO 8601.
+ * Implements `|strftime`. The date is `None` for the current time, a number of seconds since 1970, or
+ * a text in ISO 8601. As in Salt, the current time and numbers are printed in local time.
  * @throws PythonException
  */
 function formatTime(context: FilterContext, date: Value = null, format: Value = '%Y-%m-%d'): Value {
@@ -52,7 +52,7 @@ function formatTime(context: FilterContext, date: Value = null, format: Value = 
  * @throws PythonException ValueError
  */
 function readDate(context: FilterContext, date: Value): Date {
-  if (date === null) return context.now();
+  if (date === null) return toLocal(context.now());
   if (isInteger(date)) return dateOf(Number(date), date);
   if (date instanceof Float) return dateOf(date.value, date);
   if (!isText(date)) throw new PythonException('TypeError', 'a date must be text or a number');
@@ -71,7 +71,7 @@ function readDate(context: FilterContext, date: Value): Date {
  * @throws PythonException RuntimeError outside the years 1 to 9999
  */
 function dateOf(seconds: number, given: Value): Date {
-  const date = new Date(seconds * 1000);
+  const date = toLocal(new Date(seconds * 1000));
   const year = date.getUTCFullYear();
   if (year >= 1 && year <= 9999) return date;
   throw new PythonException('RuntimeError', `Unable to parse ${str(given)}`);

@@ -14,9 +14,25 @@ function dayOfYear(date: Date): number {
   return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
 }
 
-/** Formats a date in UTC. Unknown directives are left unchanged. */
+/** Returns a date whose fields in UTC are the fields of the given date in local time. */
+export function toLocal(date: Date): Date {
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+}
+
+function fromLocal(date: Date): Date {
+  const day = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()] as const;
+  return new Date(...day, date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds());
+}
+
+/**
+ * Formats a date in UTC. As in glibc, `%-d` has no leading zero. Unknown directives are left
+ * unchanged.
+ */
 export function strftime(date: Date, format: string): string {
-  return format.replace(/%(.)/gs, (whole, letter: string) => fields[letter]?.(date) ?? whole);
+  return format.replace(/%(-?)(.)/gs, (whole, flag: string, letter: string) => {
+    const field = fields[letter]?.(date) ?? whole;
+    return flag === '' ? field : field.replace(/^[0 ]+(?=\d)/, '');
+  });
 }
 
 function weekday(date: Date): string {
@@ -52,7 +68,7 @@ const fields: Readonly<Record<string, (date: Date) => string>> = {
   n: () => '\n',
   p: (date) => (date.getUTCHours() < 12 ? 'AM' : 'PM'),
   S: (date) => pad(date.getUTCSeconds()),
-  s: (date) => String(Math.floor(date.getTime() / 1000)),
+  s: (date) => String(Math.floor(fromLocal(date).getTime() / 1000)),
   T: (date) => strftime(date, '%H:%M:%S'),
   t: () => '\t',
   U: (date) => pad(Math.floor((dayOfYear(date) + 6 - date.getUTCDay()) / 7)),

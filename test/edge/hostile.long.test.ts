@@ -362,3 +362,20 @@ test('a site that renews its key again and again is refused, and the others are 
   const renewal = renewalOf('south', generateKey(), south.key);
   t.like(await other.ask('identity.renew', renewal), { kind: 'reply' });
 });
+
+test('a site that connects again and again is refused, and the others are not', async (t) => {
+  const centre = await startCentre(t);
+  const { burst = 0 } = edgeLimits.acceptedHandshakes.rate ?? {};
+  const [north, south] = [await joinRaw(t, centre, 'north'), await joinRaw(t, centre, 'south')];
+  const isAccepted = async (): Promise<boolean> => {
+    const link = await RawLink.signIn(t, centre, north);
+    const isWelcome = await link.isWelcome();
+    link.socket.terminate();
+    return isWelcome;
+  };
+  let accepted = 0;
+  while (accepted < 2 * burst && (await isAccepted())) accepted += 1;
+  t.true(accepted >= burst && accepted < 2 * burst);
+  const other = await RawLink.signIn(t, centre, south);
+  t.true(await other.isWelcome());
+});

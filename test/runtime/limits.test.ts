@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { ConnectionGuard, type GuardedConnection } from '#minion-protocol';
+import { AddressRanking, type RankedAddress } from '#minion-protocol/transport/address-ranking.ts';
 import {
   ConcurrencyLimiter,
   type LimiterClient,
@@ -62,6 +63,95 @@ test('a known address is never evicted to free space for unknown ones', (t) => {
   t.false(connect('10.0.0.3').isOpen());
   t.true(next.isOpen());
 });
+
+test('a known address with all connections makes room for other addresses', (t) => {
+  const { connect } = guard({ maxConnections: 20 });
+  const small = connect('10.0.0.1');
+  small.connection?.identify('small');
+  const greedy = Array.from({ length: 19 }, () => connect('10.0.0.2'));
+  greedy[0]?.connection?.identify('greedy');
+  const others = ['10.0.0.3', '10.0.0.4', '10.0.0.5'].map((address) => {
+    const opened = connect(address);
+    opened.connection?.identify(address);
+    return opened;
+  });
+  t.true([small, ...others].every(({ isOpen }) => isOpen()));
+  t.deepEqual(
+    greedy.map(({ isOpen }) => isOpen()),
+    greedy.map((_, index) => index >= 3),
+  );
+  // The address now has as many connections as each known address keeps.
+  t.false(connect('10.0.0.6').isOpen());
+  // Another known address may have its share of them.
+  t.true(connect('10.0.0.3').isOpen());
+  t.false(greedy[3]?.isOpen());
+  t.true(greedy[4]?.isOpen());
+});
+
+test('the unknown address with the most connections makes room for others', (t) => {
+  const { connect } = guard({ maxConnections: 5 });
+  const silent = connect('10.0.0.1');
+  const greedy = [1, 2, 3, 4].map(() => connect('10.0.0.2'));
+  const others = ['10.0.0.3', '10.0.0.4'].map(connect);
+  t.true([silent, ...others].every(({ isOpen }) => isOpen()));
+  t.deepEqual(
+    greedy.map(({ isOpen }) => isOpen()),
+    [false, false, true, true],
+  );
+});
+
+test('a connection with a request in progress does not make room', (t) => {
+  const { connect } = guard({ maxConnections: 3 });
+  const busy = [1, 2].map(() => connect('10.0.0.1'));
+  for (const { connection } of busy) if (connection !== undefined) connection.isBusy = true;
+  const idle = connect('10.0.0.2');
+  t.true(connect('10.0.0.3').isOpen());
+  t.deepEqual(
+    [...busy, idle].map(({ isOpen }) => isOpen()),
+    [true, true, false],
+  );
+});
+
+test('a known address that holds most memory makes room for the messages of others', (t) => {
+  const { connect } = guard({ maxHeldBytes: 1000 });
+  const greedy = [1, 2, 3].map(() => connect('10.0.0.1'));
+  greedy[0]?.connection?.identify('greedy');
+  for (const [index, { connection }] of greedy.entries()) connection?.setHeldBytes(250 + index);
+  const small = ['10.0.0.2', '10.0.0.3'].map((address) => {
+    const opened = connect(address);
+    opened.connection?.identify(address);
+    opened.connection?.setHeldBytes(200);
+    return opened;
+  });
+  t.true(small.every(({ isOpen }) => isOpen()));
+  t.deepEqual(
+    greedy.map(({ isOpen }) => isOpen()),
+    [true, true, false],
+  );
+});
+
+test('the ranking returns an address with the most connections after any changes', (t) => {
+  const names = ['a', 'b', 'c'];
+  const change = fc.record({ name: fc.constantFrom(...names), idle: fc.nat(5) });
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
+      const ranking = new AddressRanking<Address>();
+      const addresses = new Map(names.map((name) => [name, createAddress()]));
+      for (const { name, idle } of changes) {
+        const address = addresses.get(name);
+        if (address !== undefined) ranking.set(address, idle);
+        const most = Math.max(...Array.from(addresses.values(), (each) => each.idle));
+        t.is(ranking.first?.idle ?? 0, most);
+      }
+    }),
+  );
+});
+
+interface Address extends RankedAddress<Address> {}
+
+function createAddress(): Address {
+  return { idle: 0, previous: undefined, next: undefined };
+}
 
 test('the address that was used longest ago is evicted first', (t) => {
   const { connect } = guard({ maxKnownAddresses: 2, maxHeldBytesPerAddress: 100 });

@@ -4122,6 +4122,63 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-765',
+    threat:
+      'a minion opens all connections of a listener, so that no other minion can connect, or a stranger ends those of others',
+    tests: [
+      'runtime/limits.test.ts: a known address with all connections makes room for other addresses',
+      'runtime/limits.test.ts: the unknown address with the most connections makes room for others',
+      'runtime/limits.test.ts: the ranking returns an address with the most connections after any changes',
+    ],
+  },
+  {
+    id: 'H-766',
+    threat:
+      'a minion fills the memory for messages and subscriptions, so that the connections of others end',
+    tests: [
+      'runtime/limits.test.ts: a known address that holds most memory makes room for the messages of others',
+    ],
+  },
+  {
+    id: 'H-767',
+    threat: 'requests that get no reply fill the memory until their connections end',
+    tests: [
+      `minion-protocol/unanswered-requests.test.ts: a request without a reply is not kept in memory, with replies \${order}`,
+    ],
+  },
+  {
+    id: 'H-768',
+    threat: 'a site causes writes of the centre with each handshake',
+    tests: [
+      'edge/hostile.long.test.ts: a site that connects again and again is refused, and the others are not',
+    ],
+  },
+  {
+    id: 'H-769',
+    threat: 'requests with false tokens hold the slots of all minions while they are checked',
+    tests: [
+      'master/requests/replay.test.ts: a request gives its slot back while its token is checked',
+    ],
+  },
+  {
+    id: 'H-775',
+    threat:
+      'clients request the description of the API or status pages again and again, and do not read them',
+    tests: [
+      'salt-api/page-bytes.test.ts: a status page counts for its user until it is sent',
+      'salt-api/openapi-memory.test.ts: all responses with the description of the API share its bytes',
+    ],
+  },
+  {
+    id: 'H-776',
+    threat:
+      'each new subscriber with zmq_filtering makes the master compute the topics of all stored publications',
+    tests: [
+      'minion-protocol/zeromq-replay.test.ts: the topics of a stored publication are computed once for all new subscribers',
+      'minion-protocol/zeromq-replay.test.ts: a new subscriber receives a stored publication once, if one of its topics matches',
+    ],
+  },
+  {
     id: 'H-770',
     threat: 'a site sends so many log entries that it displaces the events of everyone',
     tests: [
@@ -4220,6 +4277,13 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/pillar/pillar-requests.test.ts: a minion whose key is deleted while its pillar is compiled gets no pillar',
       'master/fileserver/pushed-files.test.ts: a file is not stored if the key of its minion is deleted while the request waits',
+    ],
+  },
+  {
+    id: 'H-789',
+    threat: 'a time in a pillar template silently differs from the time that Salt prints',
+    tests: [
+      'template/salt-filters.test.ts: times are printed in local time, without leading zeros after %-',
     ],
   },
 ];

@@ -85,7 +85,7 @@ const templates: readonly (readonly [string, string])[] = [
   ["{{ 'text' | base64_decode }}", "b'\\xb5\\xecm'"],
   ["{{ 'aG k=' | base64_decode }}", 'hi'],
   ["{{ 'aGk==x' | base64_decode }}", 'hi'],
-  ["{{ 0 | strftime('%Y') }}", '1970'],
+  ["{{ 15000000 | strftime('%Y') }}", '1970'],
   ["{{ {'a': 1} | zip_longest([1, 2]) | ipv6 }}", 'None'],
   ["{{ ['a'] | zip(['::1']) | ipaddr }}", 'None'],
   ["{{ missing | check_whitelist_blacklist(whitelist=['t*']) }}", 'False'],

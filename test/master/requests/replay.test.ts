@@ -598,9 +598,27 @@ test('others do not wait for a request over its rate', async (t) => {
   const ask = await startAsker(t, { config: { limits: { requestsPerSecond: 4, burst: 1 } } });
   const fire = () =>
     ask(altered(recorded('aes_functions', '_mine v3'), { load: { nonce: freshNonce() } }));
+  // The token is known after this request, which has another rate.
+  const selfMade = cases(vectorFile('return'), 'cases').find(
+    (it) => it.version === 3 && loadOf(it).jid === 'req',
+  );
+  await ask(altered(selfMade ?? {}, { load: { nonce: freshNonce() } })).answer;
   const both = [fire(), fire()];
   await Promise.all(both.map(({ answer }) => answer));
   t.deepEqual(both.map(({ asked }) => asked.hasEnded).sort(), [false, true]);
+});
+
+test('a request gives its slot back while its token is checked', async (t) => {
+  const ask = await startAsker(t);
+  const fire = () =>
+    ask(altered(recorded('aes_functions', '_mine v3'), { load: { nonce: freshNonce() } }));
+  const first = fire();
+  t.true(first.asked.hasEnded);
+  await first.answer;
+  // The token is known now.
+  const second = fire();
+  t.false(second.asked.hasEnded);
+  await second.answer;
 });
 
 test('a connection learns which of its requests were refused, not which the master failed to answer', async (t) => {
