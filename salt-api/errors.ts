@@ -19,7 +19,8 @@ export const saltApiErrors = {
     retry: true,
   },
   ERR_HTTP_CLIENT: {
-    meaning: 'The field `client` of a command is missing, or the request needs a client that is not served.',
+    meaning:
+      'The field `client` of a command is missing, or the request needs a client that is not served.',
     action: 'Use one of the clients that GET / lists; netapi_enable_clients may exclude some.',
   },
   ERR_HTTP_FIELDS: {
