@@ -137,7 +137,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   );
   const types = collection.requests;
   const requests = createRequests({ config, context, auth, signIn, limits, types });
-  await auth.revokeLostKeys((id) => extensions.loseKey(id));
+  await auth.revokeLostKeys((id, where) => extensions.loseKey(id, where));
   const bound = await listen(transports, requests, context);
   jobs.startPresenceEvents();
 

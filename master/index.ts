@@ -119,6 +119,7 @@ export {
   type KeyFile,
   type KeyFiles,
   type KeyLifecycle,
+  type KeyLoss,
   keyMarks,
   keyOwner,
   keyPlaces,

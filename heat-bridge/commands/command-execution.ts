@@ -47,6 +47,11 @@ export interface CommandExecution {
     readonly patienceSeconds: number;
   }) => AsyncIterable<JobUpdate>;
   /**
+   * Results of minions that had returned when an earlier process ended, and whose keys have ended
+   * since. Their returns are not received again.
+   */
+  readonly formerResults?: readonly CommandResult[];
+  /**
    * Whether the rules still permit the command on these minions. Called before each further job of
    * the run. If they do not, no further job is published.
    */
@@ -89,7 +94,10 @@ export async function executeCommandRun(
   for (const result of unaddressedResults(run.leftOut)) {
     run.tell({ type: 'result', jid: run.id, result });
   }
+  const { formerResults = [] } = work;
+  for (const result of formerResults) recordResult(run, run.id, results, result);
   let left = withoutLost(run, run.minions);
+  if (left.length === 0 && formerResults.length > 0) jids.push(run.id);
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
     if (attempt > 0 && !work.mayRepeat(left)) break;
     const patienceSeconds = attempt === tries ? work.secondsLeft() : 0;

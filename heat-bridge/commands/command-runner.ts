@@ -37,6 +37,7 @@ import {
   type CommandHandle,
   type CommandOutcome,
   type CommandRequest,
+  type CommandResult,
   type CommandTarget,
   targetOf,
 } from './command-request.ts';
@@ -172,6 +173,11 @@ interface Run {
   stored: StoredRun | undefined;
   /** Whether the idempotency key was used before. */
   isRepeated: boolean;
+  /**
+   * Results of minions that had returned when an earlier process ended, and whose keys have ended
+   * since.
+   */
+  formerResults: readonly CommandResult[];
   /** Whether an earlier process has published the run's job. */
   isResumed: boolean;
 }
@@ -464,9 +470,10 @@ export class CommandRunner {
       return this.#admit(run);
     }
     run.minions = stored.minions;
-    if (recovered === 'open') {
+    if ('known' in recovered) {
       // The target now matches other minions, and only those were judged.
       this.#loseKeysSince(run, stored.begunAt);
+      run.formerResults = [...run.lost].flatMap((id) => recovered.known.get(id) ?? []);
       run.by = this.#permitLeft(run, true);
       run.deadline = stored.deadline;
       run.isResumed = true;
@@ -570,6 +577,7 @@ export class CommandRunner {
         ...(isLeft ? { left: closing.signal } : {}),
         mayRepeat: (left) => this.#isPermitted({ ...call, minions: left }),
         secondsLeft: () => Math.max(0, run.deadline - host.now()) / 1000,
+        formerResults: run.formerResults,
         ...(run.isResumed ? { resume: (options) => host.resumeJob(live.id, options) } : {}),
       });
       await this.#storeOutcome(run, outcome, ({ rows }) => rows.end(live.id));
@@ -629,6 +637,7 @@ function createRun(call: CommandCall, releases: Releases): Run {
     secrets: undefined,
     stored: undefined,
     isRepeated: false,
+    formerResults: [],
     isResumed: false,
   };
 }

@@ -88,9 +88,9 @@ async function openCommands(
   return {
     commands: createReactionCommands(runner),
     pillar: secrets.pillar,
-    onKeyLost: async (id) => {
+    onKeyLost: async (id, where) => {
       for (const one of runners) one.loseKey(id);
-      await lostKeys.note(id);
+      await lostKeys.note(id, where);
     },
     rpc: { ...commandMethods(api, host), ...planMethods(plans, host) },
     metrics: () => figuresOf(runner.active, planRunner.active),

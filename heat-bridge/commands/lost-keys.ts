@@ -4,7 +4,7 @@
  */
 
 import Type from 'typebox';
-import type { ExtensionHost, JobReturn } from '#master';
+import type { ExtensionHost, JobReturn, KeyLoss } from '#master';
 import { defineRow } from '#store';
 
 const prefix = ['lost-keys'];
@@ -44,8 +44,14 @@ export class LostKeys {
     return keys;
   }
 
-  /** Records that the key of a minion has ended now. Durable when the promise resolves. */
-  async note(id: string): Promise<void> {
+  /**
+   * Records that the key of a minion has ended now. Durable when the promise resolves. In a cluster,
+   * only the member that ends a key knows the time. The other members do not replace this time,
+   * because a run may have started on the next machine with the id.
+   */
+  async note(id: string, where: KeyLoss): Promise<void> {
+    const isKnown = this.#host.shared.cluster !== undefined && this.#times.has(id);
+    if (where === 'elsewhere' || (where === 'earlier' && isKnown)) return;
     const at = this.#host.now();
     this.#set(id, at);
     const value = lostKeyRow.encode({ at });

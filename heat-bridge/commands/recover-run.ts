@@ -50,19 +50,25 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
   return { ...run, outcome: outcomeWithoutReturns(outcome) };
 }
 
+/** Run that can be continued by following its job. */
+interface OpenRun {
+  /** Results of the minions that have returned. */
+  readonly known: ReadonlyMap<string, CommandResult>;
+}
+
 /**
  * Determines the state of a stored run from the store and the job cache. If the job cache may have
  * lost the job, for example because the run is too old, never returns `unpublished`. Otherwise, the
  * caller could run the command a second time.
  * @returns the outcome, if the run has ended or cannot be continued. `unpublished`, if the job of
- * the run was never published. `open`, if the run can be continued by following its job
+ * the run was never published. An {@link OpenRun}, if the run can be continued
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,
   command: CompiledCommand,
   stored: StoredRun,
   lostKeys: Pick<LostKeys, 'isOfNextMachine'>,
-): Promise<'open' | 'unpublished' | CommandOutcome> {
+): Promise<'unpublished' | OpenRun | CommandOutcome> {
   if (stored.outcome !== undefined) return stored.outcome;
   const job = await findJob(host, stored.id);
   if (job === undefined && isWithinJobCache(host, stored)) return 'unpublished';
@@ -83,7 +89,7 @@ export async function recoverRun(
   const over = completedStatus(all);
   const mayGoOn = job !== undefined && host.now() < stored.deadline;
   const isFinal = over === 'succeeded' || (over === 'failed' && !isRetried(command));
-  if (mayGoOn && !isFinal) return 'open';
+  if (mayGoOn && !isFinal) return { known };
   const { id } = stored;
   const status = over ?? ('interrupted' as const);
   const narrowed = leftOut?.isNarrowed === true ? ({ isNarrowed: true } as const) : {};

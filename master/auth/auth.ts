@@ -4,7 +4,12 @@ import type { ModuleDeps } from '../context/index.ts';
 import type { Events } from '../events/index.ts';
 import { openConfiguredAutoAccept } from './auto-accept.ts';
 import { KeyGenerator } from './key-generator.ts';
-import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
+import {
+  createKeyLifecycle,
+  type LostKeysOptions,
+  Revocation,
+  revokeLostKeys,
+} from './key-lifecycle.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import { LastRequests } from './last-requests.ts';
@@ -152,7 +157,7 @@ export async function createAuth(deps: AuthDeps) {
      * @param onKeyLost - called with the id of each lost key. Revokes the rights that other modules
      * have granted to this key
      */
-    revokeLostKeys: (onKeyLost: (id: string) => Promise<void>) =>
+    revokeLostKeys: (onKeyLost: LostKeysOptions['onKeyLost']) =>
       revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),
   };
 }

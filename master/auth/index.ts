@@ -2,7 +2,7 @@ export { type Auth, createAuth } from './auth.ts';
 export type { KeyChange } from './key-changer.ts';
 export { KeyError } from './key-errors.ts';
 export { keyOwner } from './key-generator.ts';
-export type { KeyLifecycle } from './key-lifecycle.ts';
+export type { KeyLifecycle, KeyLoss } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';
 export type { KeyStore } from './key-store.ts';
 export type { LastRequests, RequestSource } from './last-requests.ts';

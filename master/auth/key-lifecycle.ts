@@ -310,7 +310,7 @@ interface KeyFollowers {
   readonly revocation: Revocation;
   readonly accepted: AcceptedKeys;
   /** Revokes the rights that other modules have granted to the accepted key of an id. */
-  readonly onKeyLost: (id: string) => Promise<void>;
+  readonly onKeyLost: LostKeysOptions['onKeyLost'];
   readonly log: Logger;
 }
 
@@ -332,18 +332,19 @@ function followKeys(followers: KeyFollowers): void {
       bus.fire(tags.key, { result: true, act, id });
     }
     // This includes a key that is replaced by another one, such as a denied key: the access of the
-    // old key must end.
-    const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
+    // old key must end. If a denied key is only replaced by another denied one, the accepted key
+    // remains.
+    const endsKey = from === 'accepted' || (from === 'denied' && to !== null && to !== 'denied');
     if (!endsKey && to !== 'accepted') return;
     if (isElsewhere) {
       if (!endsKey) return;
       revocation.revokeHere([id]);
-      onKeyLost(id).catch((error: unknown) => {
+      onKeyLost(id, 'elsewhere').catch((error: unknown) => {
         log.error({ minion: id, err: error }, 'revocation failed');
       });
       return;
     }
-    const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
+    const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id, 'here')] : [];
     Promise.all(ended)
       // The new state is recorded last, so that the revocation is repeated after a crash.
       .then(() => accepted.note(id, keys.acceptedPem(id)))
@@ -353,12 +354,19 @@ function followKeys(followers: KeyFollowers): void {
   });
 }
 
+/**
+ * Where an accepted key was deleted, rejected or replaced. `here`: in this process. `elsewhere`: by
+ * another member of the cluster, which reports it too. `earlier`: before this process read the
+ * keys, perhaps by another member.
+ */
+export type KeyLoss = 'here' | 'elsewhere' | 'earlier';
+
 export interface LostKeysOptions {
   readonly context: Pick<MasterContext, 'disk' | 'store'>;
   readonly events: Events;
   readonly auth: { readonly keys: KeyStore; readonly revocation: Revocation };
   /** Revokes the rights that other modules have granted to the accepted key of an id. */
-  readonly onKeyLost: (id: string) => Promise<void>;
+  readonly onKeyLost: (id: string, where: KeyLoss) => Promise<void>;
   readonly log: Logger;
 }
 
@@ -375,7 +383,7 @@ export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   const revokeLost = async (): Promise<void> => {
     const lost = await accepted.lost(keys.list().accepted);
     await revocation.revokeLost(lost);
-    for (const id of lost) await onKeyLost(id);
+    for (const id of lost) await onKeyLost(id, 'earlier');
     await accepted.replace(keys.list().accepted);
   };
   await revokeLost();

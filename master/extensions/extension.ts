@@ -23,7 +23,7 @@ import type {
   TopsProvider,
 } from '../api/index.ts';
 import type { AuditTrail } from '../audit/index.ts';
-import type { KeyAcceptanceHook, KeyLifecycle } from '../auth/index.ts';
+import type { KeyAcceptanceHook, KeyLifecycle, KeyLoss } from '../auth/index.ts';
 import type { CallGate } from '../context/index.ts';
 import type { InsteadOf, MasterFunction } from '../functions/index.ts';
 import type { FollowOptions, ReturnRedaction } from '../jobs/index.ts';
@@ -234,7 +234,7 @@ export interface OpenExtension {
    * while the master was not running, the master calls the function at its next start. After a
    * crash, it may call the function again.
    */
-  onKeyLost?(id: string): Promise<void>;
+  onKeyLost?(id: string, where: KeyLoss): Promise<void>;
   /** Named commands that reactions can call. Only one extension may provide them. */
   readonly commands?: NamedCommands;
   /** Methods of the local socket, called as `<namespace>.<name>`. */

@@ -1,5 +1,5 @@
 import type { InProcessApi, MetricFamily } from '../api/index.ts';
-import type { KeyAcceptanceHook } from '../auth/index.ts';
+import type { KeyAcceptanceHook, KeyLoss } from '../auth/index.ts';
 import { Collection } from './collection.ts';
 import type { MasterExtension, OpenExtension } from './extension.ts';
 import { createHost, type HostDeps, refuseWhileStarting } from './extension-host.ts';
@@ -59,8 +59,8 @@ export class Extensions {
    * Calls {@link OpenExtension.onKeyLost} of all extensions, because an accepted key was deleted,
    * rejected or replaced.
    */
-  async loseKey(id: string): Promise<void> {
-    await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id)));
+  async loseKey(id: string, where: KeyLoss): Promise<void> {
+    await Promise.all(this.#opened.map(({ open }) => open.onKeyLost?.(id, where)));
   }
 
   /** Returns the current metrics by namespace of the extension. */

@@ -3994,6 +3994,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'heat-bridge/lost-keys.test.ts: the end of a key is known after a restart, for three days',
       'heat-bridge/lost-keys.test.ts: a run does not continue after a restart on a machine that has the id of another one now',
+      'heat-bridge/lost-keys.test.ts: a run continues after a restart with the returns of minions whose keys ended later',
     ],
   },
   {
@@ -4350,6 +4351,15 @@ export const catalogue: readonly Threat[] = [
     threat: 'a time in a pillar template silently differs from the time that Salt prints',
     tests: [
       'template/salt-filters.test.ts: times are printed in local time, without leading zeros after %-',
+    ],
+  },
+  {
+    id: 'H-811',
+    threat:
+      'a stranger offers two wrong keys for an id, and a cluster takes its minion out of runs and plans',
+    tests: [
+      'master/keys/revocation.test.ts: a denied key that replaces another denied one does not end the accepted key',
+      'heat-bridge/lost-keys.test.ts: in a cluster, only the member that ends a key records the time',
     ],
   },
 ];

@@ -27,6 +27,7 @@ import {
 } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
 import { base64, cases, keys, object, pem, text, vectorFile } from '../../helpers/vectors.ts';
+import { eventually } from '../../interop/eventually.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
 const fileRequest = recorded('aes_functions', '_file_hash v2');
@@ -237,6 +238,28 @@ test('a denied key that replaces the accepted one ends its session', async (t) =
   await isHeard(t, master);
   await master.master.keys.accept({ match: keys.minionId, include: ['denied'] });
   t.is(await refusedAs(master, altered(startEvent, {})), 'no-session');
+});
+
+test('a denied key that replaces another denied one does not end the accepted key', async (t) => {
+  const lost: string[] = [];
+  const extension: MasterExtension = {
+    name: 'listens',
+    open: async () => ({ onKeyLost: async (id) => void lost.push(id), close: async () => {} }),
+  };
+  const denied = { directory: 'minions_denied', id: keys.minionId } as const;
+  const { master, directory } = await startVectorMaster(t, {
+    keys: [...many, { ...denied, publicPem: pem('minion2').publicPem }],
+    extensions: [extension],
+  });
+  const { pkiDir } = directories(directory);
+  const fingerprint = async (): Promise<string | undefined> =>
+    (await master.keys.list({ state: 'denied' })).at(0)?.fingerprint;
+  const former = await fingerprint();
+  // In a cluster, the file changes when another member denies a key.
+  writeFileSync(path.join(pkiDir, 'minions_denied', keys.minionId), pem('other_minion').publicPem);
+  await eventually('the denied key to be read', async () => (await fingerprint()) !== former);
+  await master.keys.delete({ match: 'm1' });
+  t.deepEqual(lost, ['m1']);
 });
 
 // The master's own keys: passphrases and signatures.
