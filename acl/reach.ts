@@ -107,7 +107,8 @@ function isOnEveryone({ resource }: CompiledRule): boolean {
 
 function requestsToReach(question: ReachQuestion): Request[] {
   const { subject, action } = question;
-  if (action === 'mine') return [{ subject, action, text: question.fun }];
+  // The query has already been counted for its function.
+  if (action === 'mine') return [{ subject, action, text: question.fun, isRepeated: true }];
   const { isRepeated } = question;
   return question.calls.map((call) => ({
     ...{ subject, action, isRepeated },

@@ -102,7 +102,7 @@ const defaultDepth = 100;
 /** Size of a node without its text, in characters. */
 const nodeCharacters = 10;
 /** Maximum size that aliases may add to the nodes of a text, in characters. */
-const maxAliasCharacters = 1_000_000;
+const maxAliasCharacters = 4_000_000;
 const core = 'tag:yaml.org,2002:';
 
 /**
@@ -139,7 +139,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   const root: Node | null = document.contents;
   if (root === null) return null;
   const aliases = new Aliases(document, problems);
-  new Bounds(aliases, problems, text, options).checkRoot(root);
+  new Bounds(aliases, problems, options).checkRoot(root);
   new StrictForms(aliases, problems, text).checkRoot(root);
   return new Constructor(aliases, problems, text, options.marks).construct(root);
 }
@@ -393,17 +393,16 @@ class Bounds {
   readonly #problems: Problems;
   readonly #maxNodes: number;
   readonly #maxDepth: number;
-  readonly #maxCharacters: number;
+  /** Size of the nodes that were visited, without the nodes that aliases add. In characters. */
+  #ownCharacters = 0;
   readonly #sizes = new Map<Node, NodeSize>();
   readonly #open = new Set<Node>();
 
-  constructor(aliases: Aliases, problems: Problems, text: string, options: YamlOptions) {
+  constructor(aliases: Aliases, problems: Problems, options: YamlOptions) {
     this.#aliases = aliases;
     this.#problems = problems;
     this.#maxNodes = options.maxNodes ?? defaultNodes;
     this.#maxDepth = options.maxDepth ?? defaultDepth;
-    // Without aliases, a text has at most two nodes for each of its characters.
-    this.#maxCharacters = (2 * nodeCharacters + 1) * (text.length + 1) + maxAliasCharacters;
   }
 
   checkRoot(root: Node): void {
@@ -429,7 +428,7 @@ class Bounds {
     if (size.nodes > this.#maxNodes) {
       this.#problems.tooMuch('nodes', this.#maxNodes, offsetOf(node));
     }
-    if (size.characters > this.#maxCharacters) {
+    if (size.characters - this.#ownCharacters > maxAliasCharacters) {
       this.#problems.tooMuch('characters that aliases add', maxAliasCharacters, offsetOf(node));
     }
     this.#sizes.set(node, size);
@@ -439,6 +438,7 @@ class Bounds {
   #sizeOf(node: Node): NodeSize {
     let nodes = 1;
     let characters = nodeCharacters + (isScalar(node) ? textOf(node).length : 0);
+    this.#ownCharacters += characters;
     for (const part of partsOf(node, this.#aliases)) {
       const size = this.#check(part);
       nodes += size.nodes;

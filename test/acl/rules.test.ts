@@ -16,6 +16,7 @@ import {
   parseGrants,
   parseRule,
   type Question,
+  reachOf,
   readUserRights,
   type Subject,
   type UserRightOptions,
@@ -140,6 +141,8 @@ test('a query of the mine counts once towards a rate, for any number of minions'
     return decide({ subject: web1, action: 'mine', resource }, policy).effect;
   };
   t.deepEqual([undefined, 'web2', 'web3'].map(ask), ['allow', 'allow', 'allow']);
+  const asked = { subject: web1, action: 'mine', fun: 'network.ip_addrs' } as const;
+  t.true(reachOf(asked, policy).includes('web2'));
   t.is(ask(), 'deny');
 });
 
