@@ -428,6 +428,12 @@ export class CommandRunner {
     );
   }
 
+  /** Returns those of the minions whose keys have not ended at this time or later. */
+  withoutLost(minions: readonly string[], time: number): readonly string[] {
+    const lost = new Set(this.#options.lostKeys.since(minions, time));
+    return minions.filter((id) => !lost.has(id));
+  }
+
   /** Removes the minions whose keys have ended at this time or later from a run. */
   #loseKeysSince({ minions, lost }: Run, time: number): void {
     for (const id of this.#options.lostKeys.since(minions, time)) lost.add(id);

@@ -235,7 +235,7 @@ export class PlanRunner {
     const stored = await keys.find(owner, digest);
     if (stored === undefined) return this.#admitFresh(run, { key, digest });
     run.isRepeated = true;
-    this.#permit(call, stored.groups);
+    this.#permit(call, stored.groups, stored);
     const live = this.#runs.liveOf(owner, plan.definition.name, stored);
     if (live !== undefined) return found(run, live, stored);
     if (stored.outcome !== undefined) {
@@ -281,18 +281,24 @@ export class PlanRunner {
    * Checks that rules permit the commands of all steps, and the commands that undo the steps. If
    * the parameters of a command depend on results, this command is checked when the results are
    * available.
+   * @param known - the stored run, if the plan was started before. Its steps have already been
+   * counted towards the rates of rules, and its minions whose keys have ended receive nothing
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
-  #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {
+  #permit({ plan, parameters, caller }: PlanCall, groups: Groups, known?: StoredPlan): void {
+    const { commands, host } = this.#options;
     for (const { undo, ...step } of plan.steps) {
-      const minions = groups[step.definition.group] ?? [];
+      const named = groups[step.definition.group] ?? [];
+      const minions = known === undefined ? named : commands.withoutLost(named, known.begunAt);
       for (const { command, sources } of undo === undefined ? [step] : [step, undo]) {
         if (minions.length === 0) continue;
-        requireWithin(this.#options.host, command, minions);
+        requireWithin(host, command, minions);
         if (stepReferences(sources).length > 0) continue;
         const given = command.check(stepParameters(sources, parameters, new Map()));
+        const judged = { caller, command, parameters: given, minions };
         // Each step counts towards the rates of rules when it starts.
-        this.#options.commands.requireRight({ caller, command, parameters: given, minions });
+        if (known === undefined) commands.requireRight(judged);
+        else commands.permit(judged, true);
       }
     }
   }

@@ -60,11 +60,14 @@ test('a plan runs no further step after its user has left the group with the rig
 test('each command of a plan counts once towards the rate of its rule', async (t) => {
   const rule = { ...grant, rate: '2/hour' };
   const { bridge, seen } = await startBridge(t, { plans: [twice], ids: ['web1'], rules: [rule] });
-  const plan = async (): Promise<PlanHandle> =>
-    bridge.plan('demo.twice', { groups: { all: 'web1' }, params: { text: 'x' } });
-  t.is((await (await plan()).outcome).status, 'succeeded');
+  const plan = async (idempotencyKey: string): Promise<PlanHandle> =>
+    bridge.plan('demo.twice', { groups: { all: 'web1' }, params: { text: 'x' }, idempotencyKey });
+  t.is((await (await plan('k1')).outcome).status, 'succeeded');
   t.is(seen.length, 2);
-  await t.throwsAsync(plan(), { code: 'ERR_COMMAND_DENIED' });
+  await t.throwsAsync(plan('k2'), { code: 'ERR_COMMAND_DENIED' });
+  // A client that repeats its request gets the outcome.
+  t.is((await (await plan('k1')).outcome).status, 'succeeded');
+  t.is(seen.length, 2);
 });
 
 test('a command is not repeated after its user has left the group with the right', async (t) => {
