@@ -355,9 +355,9 @@ function followKeys(followers: KeyFollowers): void {
 }
 
 /**
- * Where an accepted key was deleted, rejected or replaced. `here`: in this process. `elsewhere`: by
- * another member of the cluster, which reports it too. `earlier`: before this process read the
- * keys, perhaps by another member.
+ * Place at which an accepted key was deleted, rejected or replaced. `here`: in this process.
+ * `elsewhere`: by another member of the cluster, which reports it too. `earlier`: before this
+ * process read the keys, perhaps by another member.
  */
 export type KeyLoss = 'here' | 'elsewhere' | 'earlier';
 
