@@ -4,16 +4,14 @@ import { hash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { lchown, lstat, open, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { hashFile, isMissing, makeDirectory } from '#runtime';
-
-/** Names of files that a program writes before it gives them their final names. */
-const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
+import { hashFile, ifPresent, makeDirectory } from '#runtime';
 
 /**
  * Returns the regular files below a directory, and the symbolic links to places inside it, as
- * sorted relative paths. Skips other links, sockets, temporary files, and hidden names in the
- * directory itself. Returns an empty list if the directory does not exist.
- * @param isLeftOut - called for each name in the directory itself; returns whether to skip it
+ * sorted relative paths. Skips other links and sockets. Files and directories may be deleted
+ * meanwhile. Returns an empty list if the directory does not exist.
+ * @param isLeftOut - called with the relative path of each file and directory; returns whether to
+ * skip it
  */
 export async function listFiles(
   root: string,
@@ -21,26 +19,24 @@ export async function listFiles(
 ): Promise<string[]> {
   const found: string[] = [];
   const walk = async (below: string): Promise<void> => {
-    for (const entry of await readdir(path.join(root, below), { withFileTypes: true })) {
+    const directory = path.join(root, below);
+    const entries = (await ifPresent(readdir(directory, { withFileTypes: true }))) ?? [];
+    for (const entry of entries) {
       const name = path.join(below, entry.name);
-      if (temporaryName.test(entry.name)) continue;
-      if (below === '' && (entry.name.startsWith('.') || isLeftOut(name))) continue;
+      if (isLeftOut(name)) continue;
       if (entry.isFile() || (entry.isSymbolicLink() && (await isInner(path.join(root, name))))) {
         found.push(name);
       } else if (entry.isDirectory()) await walk(name);
     }
   };
-  try {
-    await walk('');
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-  }
+  await walk('');
   return found.sort();
 }
 
-/** Whether a symbolic link names a place in or below its own directory. */
+/** Whether a symbolic link exists and names a place in or below its own directory. */
 async function isInner(link: string): Promise<boolean> {
-  const target = await readlink(link);
+  const target = await ifPresent(readlink(link));
+  if (target === undefined) return false;
   return !path.isAbsolute(target) && !target.split('/').includes('..');
 }
 

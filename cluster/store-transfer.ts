@@ -1,6 +1,6 @@
 /** Exports, imports and copies a complete master. A cluster can be the source or the target. */
 
-import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import Type from 'typebox';
 import { type MasterConfig, storeDirectory } from '#config';
@@ -54,7 +54,8 @@ import { copyFile, digestFile, giveToOwners, isLink, listFiles } from './state-f
 
 const Digest = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const Manifest = Type.Object({
-  format: Type.Literal('saltbridge-export-1'),
+  /** Earlier programs cannot import symbolic links, so an export with links has its own format. */
+  format: Type.Union([Type.Literal('saltbridge-export-1'), Type.Literal('saltbridge-export-2')]),
   version: Type.String(),
   /** Time of the export, in milliseconds since 1970. */
   madeAt: Type.Number({ minimum: 0 }),
@@ -70,6 +71,8 @@ const manifestCheck = compileSchema(Manifest);
 
 const manifestName = 'export.json';
 const storeName = 'store.mdb';
+/** Names of unfinished backups, exports and files, which can contain keys that exports omit. */
+const unfinishedName = /^\.saltbridge-|\.[0-9a-f]{12}\.tmp$/;
 /** Maximum size of the manifest in bytes, enough for the names of a million minions. */
 const maxManifestBytes = 256 * 1024 * 1024;
 
@@ -138,10 +141,10 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
     without: leftOut,
     at,
   });
-  const isLeftOut = (name: string): boolean => isOfThisPlace(config, name);
+  const isLeftOut = (name: string): boolean => isOfThisPlace(config, name) || isPassing(name);
   await copyFiles(stateDir, path.join(staging, 'state'), await listFiles(stateDir, isLeftOut));
   if (member === undefined) {
-    await copyFiles(pkiDir, path.join(staging, 'pki'), await listFiles(pkiDir));
+    await copyFiles(pkiDir, path.join(staging, 'pki'), await listFiles(pkiDir, isPassing));
   } else {
     await writeMemberKeys(config, store, staging);
     await detachMember(store, member, () => at);
@@ -154,18 +157,26 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
   await rm(store, { recursive: true });
   const names = await listFiles(staging);
   const files = Object.fromEntries(names.map((name) => [name, '']));
+  const links: string[] = [];
   await forEachFile(names, async (name) => {
-    files[name] = await digestFile(path.join(staging, name));
+    const file = path.join(staging, name);
+    if (await isLink(file)) links.push(name);
+    files[name] = await digestFile(file);
   });
-  const format = 'saltbridge-export-1' as const;
-  const manifest = { format, version, madeAt: at, content, files };
+  const format = links.length === 0 ? 'saltbridge-export-1' : 'saltbridge-export-2';
+  const manifest: Manifest = { format, version, madeAt: at, content, files };
   await writeFileAtomically(path.join(staging, manifestName), JSON.stringify(manifest), 0o600);
   return manifest;
 }
 
+/** Whether an export omits a relative path in `state_dir` or `pki_dir`. */
+function isPassing(name: string): boolean {
+  return name.startsWith('.') || unfinishedName.test(path.basename(name));
+}
+
 /**
- * Whether an export omits the file with this name in a state directory. Omits files that are part
- * of the store or only useful on this host.
+ * Whether an export omits a relative path in a state directory because it is part of the store or
+ * only useful on this host.
  */
 function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
   const file = path.join(stateDir, name);
@@ -415,7 +426,7 @@ export async function copyMaster(
 }
 
 async function isThere(file: string): Promise<boolean> {
-  return (await stat(file).catch(() => undefined)) !== undefined;
+  return (await lstat(file).catch(() => undefined)) !== undefined;
 }
 
 /** Converts errors of the operating system to store errors. */

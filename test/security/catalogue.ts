@@ -4077,6 +4077,14 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-806',
+    threat:
+      'an export contains keys that exports omit, in the store copy of an unfinished export or backup',
+    tests: [
+      'master/cluster/store-transfer.test.ts: an export omits unfinished exports and backups at any depth of state_dir',
+    ],
+  },
+  {
     id: 'H-764',
     threat: 'sign-ins of strangers with the id of a minion delay the sign-in of the minion',
     tests: [

@@ -339,7 +339,8 @@ class Run {
       );
     await this.#checkPositions(logs, totalOf);
     const firstReturn = (before.get(absentSite)?.return?.sequence ?? 0) + 1;
-    await this.#checkKept(absence, firstReturn);
+    const absentLog = logOf.get(absentSite);
+    if (absentLog !== undefined) await this.#checkKept(absentLog, firstReturn);
     this.#print(
       `return with ${mib(bytesOfSite)} each: connected after ${connectedSeconds.toFixed(1)} s, ` +
         `alarms ${alarmSeconds.toFixed(1)} s, everything ${seconds.toFixed(1)} s`,
@@ -373,8 +374,12 @@ class Run {
     }
   }
 
-  /** Checks that the centre has the latest returns of the absent site, and no gap in them. */
-  async #checkKept({ log }: AbsenceReport, first: number): Promise<void> {
+  /**
+   * Checks that the centre has the latest returns of the absent site, and no gap in them.
+   * @param log - the log after the absence. The report of the absence may be too early, because the
+   * log counts new entries before it drops old ones.
+   */
+  async #checkKept(log: SiteStatus['log'], first: number): Promise<void> {
     const query = { name: absentSite, limit: 10_000 };
     const entries = await this.#centre.rpc('site').call<readonly StoredEntry[]>('entries', query);
     const sequences = entries
