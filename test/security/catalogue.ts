@@ -4149,6 +4149,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-808',
+    threat:
+      'a site that has left its centre stays joined there, because its notification was confirmed before it was stored',
+    tests: [
+      'edge/rehoming/left.test.ts: a notification that arrives while the first is being stored is not confirmed before it',
+      'edge/rehoming/left.test.ts: a stored reply that arrives before its write fails is kept',
+    ],
+  },
+  {
     id: 'H-768',
     threat: 'a site causes writes of the centre with each handshake',
     tests: [
