@@ -219,7 +219,7 @@ class CentreBundles {
     links.handle(updateMessage, async ({ version, from, known }, { site }) => {
       const waitMs = this.#updates.take(site);
       if (waitMs > 0) await sleepUntilAborted(waitMs, this.#host.closing);
-      const packs = await this.#packs.inlined(await this.#packsFor(from, version));
+      const packs = await this.#packs.inlined(await this.#packsFor(from, version, site));
       if (!isWhole(packs) && !this.#takeTurn(site)) return { waitSeconds };
       const { body: metadata, known: used } = await this.#tuf.update(known);
       return { metadata, known: used, ...packs };
@@ -240,24 +240,26 @@ class CentreBundles {
       if (wanted === undefined) return {};
       if (wanted.version === offered || !this.#updates.tryTake(site)) return { wanted };
       const maxBytes = isEarly ? maxEarlyUpdateBytes : maxUpdateBytes;
-      return { wanted: await this.#offer(wanted, have, maxBytes) };
+      return { wanted: await this.#offer(site, wanted, have, maxBytes) };
     });
   }
 
   /**
    * Adds the metadata and the packs of a release to `wanted`, the release that the site must
    * install. Returns `wanted` unchanged if the site has no bundle yet, or if the update is too
-   * large or cannot be created.
+   * large, cannot be created, or must wait for the packs of other sites.
    * @param maxBytes - maximum size of the metadata and the packs together
    */
   async #offer(
+    site: string,
     wanted: WantedRelease,
     have: Have | undefined,
     maxBytes: number,
   ): Promise<WantedRelease> {
     if (have?.from === undefined) return wanted;
     try {
-      const packs = await this.#packs.inlined(await this.#packsFor(have.from, wanted.version));
+      const found = await this.#packsFor(have.from, wanted.version, site, false);
+      const packs = await this.#packs.inlined(found);
       if (!isWhole(packs) || !packs.isDelta) return wanted;
       const { body: metadata, known } = await this.#tuf.update(have.known);
       if (metadata.length + inlineBytes(packs) > maxBytes) return wanted;
@@ -288,7 +290,12 @@ class CentreBundles {
     return !isTaken;
   }
 
-  async #packsFor(from: Uint8Array | undefined, version: number): Promise<Packs> {
+  async #packsFor(
+    from: Uint8Array | undefined,
+    version: number,
+    site: string,
+    mayWait = true,
+  ): Promise<Packs> {
     const releases = this.#releases.list();
     const target = releases.find((it) => it.version === version && it.state !== 'packed');
     if (target === undefined) {
@@ -299,6 +306,8 @@ class CentreBundles {
     return this.#packs.packsFor(
       former && (await this.#manifestOf(former)),
       await this.#manifestOf(target),
+      site,
+      mayWait,
     );
   }
 
@@ -553,7 +562,7 @@ class CentreBundles {
     try {
       // One at a time, because each offer contains the packs.
       const offer = await this.#offers.run(() =>
-        this.#offer(wanted, this.#haves.get(caller), maxUpdateBytes),
+        this.#offer(site, wanted, this.#haves.get(caller), maxUpdateBytes),
       );
       await caller.call(wantedMessage, offer, this.#host.closing);
     } catch (err) {

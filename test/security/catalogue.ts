@@ -4149,6 +4149,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-807',
+    threat: 'a site that requests many packs of releases delays the updates of all other sites',
+    tests: [
+      bundlePacks(
+        'a site that requests many packs delays neither those of other sites nor manifests',
+      ),
+    ],
+  },
+  {
     id: 'H-808',
     threat:
       'a site that has left its centre stays joined there, because its notification was confirmed before it was stored',
