@@ -91,7 +91,7 @@ class CentreBundles {
    */
   readonly #turns = new Map<string, number>();
   /** Updates that sites request, because each takes a millisecond of the main thread. */
-  readonly #updates = new TokenBuckets(edgeLimits.releaseUpdates);
+  readonly #updates: TokenBuckets;
   /** Version of the release that the centre last named on each connection. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #offers = new Mutex();
@@ -110,6 +110,7 @@ class CentreBundles {
     const { host, directory } = context;
     this.#context = context;
     this.#host = host;
+    this.#updates = new TokenBuckets(edgeLimits.releaseUpdates, host.now);
     this.#releases = releases;
     this.#shared = host.shared.cluster && new SharedObjects(host.shared);
     this.#objects = new ObjectStore(path.join(directory, 'objects'), this.#shared);
