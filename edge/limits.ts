@@ -177,10 +177,12 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The centre deletes the oldest entries. Alarms are counted separately.',
   },
   compressedPacks: {
-    unit: 'packs of releases that are compressed at a time',
-    owner: 'none',
+    unit: 'packs of releases of one kind (manifests, or files) that are compressed at a time',
+    owner: 'site',
+    perOwner: 1,
     total: 2,
-    effect: 'Further packs wait.',
+    waiting: unlimitedWaiting,
+    effect: 'Further packs wait, and the sites take turns.',
   },
   describedPacks: {
     unit: 'packs of releases whose digests are in memory',

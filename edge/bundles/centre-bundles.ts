@@ -91,7 +91,7 @@ class CentreBundles {
    */
   readonly #turns = new Map<string, number>();
   /** Updates that sites request, because each takes a millisecond of the main thread. */
-  readonly #updates = new TokenBuckets(edgeLimits.releaseUpdates);
+  readonly #updates: TokenBuckets;
   /** Version of the release that the centre last named on each connection. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #offers = new Mutex();
@@ -110,6 +110,7 @@ class CentreBundles {
     const { host, directory } = context;
     this.#context = context;
     this.#host = host;
+    this.#updates = new TokenBuckets(edgeLimits.releaseUpdates, host.now);
     this.#releases = releases;
     this.#shared = host.shared.cluster && new SharedObjects(host.shared);
     this.#objects = new ObjectStore(path.join(directory, 'objects'), this.#shared);
@@ -219,7 +220,7 @@ class CentreBundles {
     links.handle(updateMessage, async ({ version, from, known }, { site }) => {
       const waitMs = this.#updates.take(site);
       if (waitMs > 0) await sleepUntilAborted(waitMs, this.#host.closing);
-      const packs = await this.#packs.inlined(await this.#packsFor(from, version));
+      const packs = await this.#packs.inlined(await this.#packsFor(from, version, site));
       if (!isWhole(packs) && !this.#takeTurn(site)) return { waitSeconds };
       const { body: metadata, known: used } = await this.#tuf.update(known);
       return { metadata, known: used, ...packs };
@@ -240,24 +241,26 @@ class CentreBundles {
       if (wanted === undefined) return {};
       if (wanted.version === offered || !this.#updates.tryTake(site)) return { wanted };
       const maxBytes = isEarly ? maxEarlyUpdateBytes : maxUpdateBytes;
-      return { wanted: await this.#offer(wanted, have, maxBytes) };
+      return { wanted: await this.#offer(site, wanted, have, maxBytes) };
     });
   }
 
   /**
    * Adds the metadata and the packs of a release to `wanted`, the release that the site must
    * install. Returns `wanted` unchanged if the site has no bundle yet, or if the update is too
-   * large or cannot be created.
+   * large, cannot be created, or must wait for the packs of other sites.
    * @param maxBytes - maximum size of the metadata and the packs together
    */
   async #offer(
+    site: string,
     wanted: WantedRelease,
     have: Have | undefined,
     maxBytes: number,
   ): Promise<WantedRelease> {
     if (have?.from === undefined) return wanted;
     try {
-      const packs = await this.#packs.inlined(await this.#packsFor(have.from, wanted.version));
+      const found = await this.#packsFor(have.from, wanted.version, site, false);
+      const packs = await this.#packs.inlined(found);
       if (!isWhole(packs) || !packs.isDelta) return wanted;
       const { body: metadata, known } = await this.#tuf.update(have.known);
       if (metadata.length + inlineBytes(packs) > maxBytes) return wanted;
@@ -288,7 +291,12 @@ class CentreBundles {
     return !isTaken;
   }
 
-  async #packsFor(from: Uint8Array | undefined, version: number): Promise<Packs> {
+  async #packsFor(
+    from: Uint8Array | undefined,
+    version: number,
+    site: string,
+    mayWait = true,
+  ): Promise<Packs> {
     const releases = this.#releases.list();
     const target = releases.find((it) => it.version === version && it.state !== 'packed');
     if (target === undefined) {
@@ -299,6 +307,8 @@ class CentreBundles {
     return this.#packs.packsFor(
       former && (await this.#manifestOf(former)),
       await this.#manifestOf(target),
+      site,
+      mayWait,
     );
   }
 
@@ -553,7 +563,7 @@ class CentreBundles {
     try {
       // One at a time, because each offer contains the packs.
       const offer = await this.#offers.run(() =>
-        this.#offer(wanted, this.#haves.get(caller), maxUpdateBytes),
+        this.#offer(site, wanted, this.#haves.get(caller), maxUpdateBytes),
       );
       await caller.call(wantedMessage, offer, this.#host.closing);
     } catch (err) {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
-import { createBoundedMap, ifPresent, makeDirectory, Semaphore, syncDirectory } from '#runtime';
+import { createBoundedMap, ifPresent, makeDirectory, syncDirectory } from '#runtime';
 import { edgeLimits } from '../limits.ts';
 import {
   type InlinePack,
@@ -20,6 +20,7 @@ import {
 import type { Manifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
+import { SharedTasks } from './shared-tasks.ts';
 
 /**
  * Maximum total size of the packs on disk, in bytes. If they exceed it, the least recently used
@@ -58,6 +59,7 @@ export interface PackCacheOptions {
 
 /** Kinds of packs: a manifest, or the new files of a bundle. */
 const kinds = ['manifest', 'files'] as const;
+type Kind = (typeof kinds)[number];
 
 /**
  * Length of the first half of a pack's id, in hexadecimal digits. All members of a cluster derive
@@ -86,12 +88,17 @@ export class PackCache {
   readonly #objects: ObjectStore;
   readonly #secret: Uint8Array;
   readonly #manifests: NonNullable<PackCacheOptions['manifests']>;
-  readonly #making = new Map<string, Promise<Pack>>();
   /** Number and size of the files of packs, by the place of the pack. */
   readonly #changes = createBoundedMap<string, Changes>(edgeLimits.comparedReleases);
   readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
-  /** Each pack takes much memory while it is compressed, and sites choose the packs. */
-  readonly #compressing = new Semaphore(edgeLimits.compressedPacks);
+  /**
+   * Packs that are being created. Each takes much memory while it is compressed, and sites choose
+   * the packs. Packs of manifests are small, so they do not wait for packs of files.
+   */
+  readonly #compressing: Readonly<Record<Kind, SharedTasks<Pack>>> = {
+    manifest: new SharedTasks(edgeLimits.compressedPacks),
+    files: new SharedTasks(edgeLimits.compressedPacks),
+  };
   #places: Places | undefined;
   #isReady: Promise<unknown> | undefined;
 
@@ -104,11 +111,25 @@ export class PackCache {
 
   /**
    * Returns the packs with which a site can replace one bundle by another. Creates missing packs.
+   * @param owner - name of the site. Default: the owner of all requests without a site
+   * @param mayWait - whether a pack may wait for those of other sites. Default: true
+   * @throws LimitExceeded if a pack must wait but may not
    */
-  async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<Packs> {
+  async packsFor(
+    from: StoredManifest | undefined,
+    to: StoredManifest,
+    owner = '',
+    mayWait = true,
+  ): Promise<Packs> {
     const files = this.#changesOf(from, to);
     const former = from?.bytes ?? Buffer.alloc(0);
-    const manifest = await this.#pack(this.#placeOf('manifest', from, to), to.bytes.length, {
+    const pack = async (kind: Kind, bytes: number, sources: PackSources): Promise<Pack> => {
+      const place = this.#placeOf(kind, from, to);
+      const make = (): Promise<Pack> => this.#findOrMake(place, bytes, sources);
+      const found = await this.#findUsed(place);
+      return found ?? (await this.#compressing[kind].run(place, owner, make, mayWait));
+    };
+    const manifest = await pack('manifest', to.bytes.length, {
       dictionary: async () => former,
       content: () => Readable.from([to.bytes]),
     });
@@ -118,7 +139,7 @@ export class PackCache {
       ...(files.count === 0
         ? {}
         : {
-            files: await this.#pack(this.#placeOf('files', from, to), files.bytes, {
+            files: await pack('files', files.bytes, {
               dictionary: () => this.#dictionary(from, to),
               content: () =>
                 Readable.from(this.#contents(packedFiles(from?.manifest, to.manifest))),
@@ -217,11 +238,7 @@ export class PackCache {
    * members of a cluster derive the same first half. The second half depends on the content of the
    * pack.
    */
-  #placeOf(
-    kind: (typeof kinds)[number],
-    from: StoredManifest | undefined,
-    to: StoredManifest,
-  ): string {
+  #placeOf(kind: Kind, from: StoredManifest | undefined, to: StoredManifest): string {
     const text = `${kind} ${from?.sha256 ?? 'none'} ${to.sha256}`;
     const mac = createHmac('sha256', this.#secret).update(text).digest('hex');
     return mac.slice(0, placeDigits);
@@ -229,21 +246,6 @@ export class PackCache {
 
   #fileOf(place: string): string {
     return path.join(this.#directory, place);
-  }
-
-  /**
-   * Returns the pack with this key (`place`), which is the beginning of its id. Creates the pack if
-   * it does not exist. Concurrent calls for the same pack create it once.
-   * @param bytes - size of the content before compression
-   */
-  #pack(place: string, bytes: number, sources: PackSources): Promise<Pack> {
-    const underWay = this.#making.get(place);
-    if (underWay !== undefined) return underWay;
-    const making = this.#findOrMake(place, bytes, sources).finally(() =>
-      this.#making.delete(place),
-    );
-    this.#making.set(place, making);
-    return making;
   }
 
   /**
@@ -260,16 +262,20 @@ export class PackCache {
     return pack;
   }
 
-  async #findOrMake(place: string, bytes: number, sources: PackSources): Promise<Pack> {
+  /** Finds a pack like {@link PackCache.#find}, and notes that it is in use. */
+  async #findUsed(place: string): Promise<Pack | undefined> {
     this.#isReady ??= this.#prepare();
     await this.#isReady;
-    const file = this.#fileOf(place);
     const found = await this.#find(place);
-    if (found !== undefined) {
-      await utimes(file, new Date(), new Date());
-      return found;
-    }
-    await this.#compressing.run(() => this.#make(file, bytes, sources));
+    if (found !== undefined) await utimes(this.#fileOf(place), new Date(), new Date());
+    return found;
+  }
+
+  async #findOrMake(place: string, bytes: number, sources: PackSources): Promise<Pack> {
+    const found = await this.#findUsed(place);
+    if (found !== undefined) return found;
+    const file = this.#fileOf(place);
+    await this.#make(file, bytes, sources);
     await this.#evict(file);
     const pack = await describePack(place, file);
     this.#described.set(place, pack);

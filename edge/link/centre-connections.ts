@@ -11,7 +11,7 @@ import type { TSchema } from 'typebox';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { version } from '#master';
 import { unpackLocal } from '#minion-protocol';
-import { addressOwner, Budget, TokenBuckets } from '#runtime';
+import { addressOwner, Budget, RepeatedWarnings, TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { deriveSealKey, sealKeyOf, unseal } from '../identity/sealed-box.ts';
 import type { SiteConnection, SiteRegistry } from '../identity/site-registry.ts';
@@ -140,7 +140,8 @@ export class CentreConnections implements CentreLinks {
   readonly #knownHandshakes = new Budget(edgeLimits.knownHandshakes);
   readonly #refusedKnown = new TokenBuckets(edgeLimits.refusedKnownHandshakes);
   readonly #refused: TokenBuckets;
-  readonly #accepted = new TokenBuckets(edgeLimits.acceptedHandshakes);
+  readonly #accepted: TokenBuckets;
+  readonly #warnings: RepeatedWarnings;
   readonly #inHandshake = new Set<WebSocket>();
   /**
    * Connections of sites that have not yet chosen which of their connections to use, by the name of
@@ -157,6 +158,8 @@ export class CentreConnections implements CentreLinks {
     this.#options = options;
     this.#sealKey = deriveSealKey(options.key);
     this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
+    this.#accepted = new TokenBuckets(edgeLimits.acceptedHandshakes, options.now);
+    this.#warnings = new RepeatedWarnings(options.logger, options.now);
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
     this.#noter = setInterval(() => this.#noteContacts(this.#connections), noteMs).unref();
     options.sites.complete({
@@ -356,7 +359,13 @@ export class CentreConnections implements CentreLinks {
       await this.#asCandidate(hello.site, candidate, async () => {
         await sites.authenticate(hello.site, prove);
         if (!this.#accepted.tryTake(hello.site)) {
-          const problem = 'connection refused: the site connects too often; retry later';
+          const problem = 'the site connects too often; retry later';
+          this.#warnings.warn(
+            `busy ${hello.site}`,
+            { site: hello.site },
+            'refused a connection of a site, because the site connects too often',
+          );
+          connection.close(closeCodes.busy, problem);
           throw new EdgeError('ERR_SITE_LINK', problem);
         }
         await sites.noteContacts(new Map([[hello.site, contact]]));

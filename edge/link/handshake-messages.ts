@@ -92,9 +92,10 @@ export class HandshakeMessages {
     else waiting.resolve(data);
   };
 
-  readonly #onClose = (code: number): void => {
+  readonly #onClose = (code: number, reason: Uint8Array): void => {
     const isRefused = code === closeCodes.refused;
-    const text = isRefused ? 'the centre refused this site' : 'the connection ended';
+    const why = code === closeCodes.busy ? `: ${Buffer.from(reason).toString('latin1')}` : '';
+    const text = isRefused ? 'the centre refused this site' : `the connection ended${why}`;
     this.#fail(new EdgeError(isRefused ? 'ERR_SITE_REFUSED' : 'ERR_SITE_LINK', text));
   };
 

@@ -5,7 +5,7 @@
  */
 
 import type { SharedArea, StateOperation } from '#master';
-import { codeOf } from '#runtime';
+import { codeOf, KeyedMutex } from '#runtime';
 import { readRoot } from '../bundles/tuf-metadata.ts';
 import { EdgeError } from '../errors.ts';
 import type { SiteStatement } from '../identity/site-registry.ts';
@@ -86,6 +86,11 @@ export class CentreRehoming {
   /** Published statements, in the order of their times of issue. */
   #statements: readonly PublishedStatement[] = [];
   readonly #replies = new Map<string, StatementReply>();
+  /**
+   * Serializes the notifications of each site, because a repeated one must not be confirmed while
+   * the first may still fail.
+   */
+  readonly #leaving = new KeyedMutex();
 
   private constructor(context: CentreRehomingContext) {
     this.#context = context;
@@ -110,7 +115,7 @@ export class CentreRehoming {
     context.sites.complete({ statementOf: (site) => rehoming.#describeFor(site) });
     context.links.onConnected((site, caller) => rehoming.#give(site, caller));
     context.links.handle(siteLeft, async ({ issuedAt }, { site }) => {
-      await rehoming.#release(site, issuedAt);
+      await rehoming.#leaving.run(site, () => rehoming.#release(site, issuedAt));
       return {};
     });
     return rehoming;
@@ -278,9 +283,11 @@ export class CentreRehoming {
     const { name, issuedAt } = request;
     const { centre } = await readRoot(await this.#requireRoot());
     await this.#context.sites.requireKey(name, (key) => isLeaveSignedBy(key, request, centre));
-    const { leftBy } = this.#replies.get(name) ?? {};
-    if (leftBy !== undefined && leftBy >= issuedAt) return;
-    await this.#release(name, issuedAt);
+    await this.#leaving.run(name, async () => {
+      const { leftBy } = this.#replies.get(name) ?? {};
+      if (leftBy !== undefined && leftBy >= issuedAt) return;
+      await this.#release(name, issuedAt);
+    });
   }
 
   /**
@@ -309,8 +316,11 @@ export class CentreRehoming {
       // In one transaction, because a repeated notification is ignored if this reply is stored.
       await sites.release(site, statement.to.id, [putReply(site, reply)]);
     } catch (error) {
-      if (former === undefined) this.#replies.delete(site);
-      else this.#replies.set(site, former);
+      // If the outcome of the write was unknown, the stored reply may have arrived meanwhile.
+      if (this.#replies.get(site) === reply) {
+        if (former === undefined) this.#replies.delete(site);
+        else this.#replies.set(site, former);
+      }
       throw error;
     }
     host.audit.append({

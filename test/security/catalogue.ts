@@ -4158,6 +4158,24 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-807',
+    threat: 'a site that requests many packs of releases delays the updates of all other sites',
+    tests: [
+      bundlePacks(
+        'a site that requests many packs delays neither those of other sites nor manifests',
+      ),
+    ],
+  },
+  {
+    id: 'H-808',
+    threat:
+      'a site that has left its centre stays joined there, because its notification was confirmed before it was stored',
+    tests: [
+      'edge/rehoming/left.test.ts: a notification that arrives while the first is being stored is not confirmed before it',
+      'edge/rehoming/left.test.ts: a stored reply that arrives before its write fails is kept',
+    ],
+  },
+  {
     id: 'H-768',
     threat: 'a site causes writes of the centre with each handshake',
     tests: [

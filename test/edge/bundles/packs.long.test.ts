@@ -26,6 +26,7 @@ import { packSource } from '#edge/bundles/pack-source.ts';
 import { EdgeError } from '#edge/errors.ts';
 import { edgeLimits } from '#edge/limits.ts';
 import { compareTexts } from '#runtime';
+import { until, within } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { writeFiles } from './release-stage.ts';
 
@@ -349,9 +350,58 @@ test('compresses few packs at a time', async (t) => {
   for (let version = 1; version <= 10; version += 1) {
     manifests.push(await centre.manifest(version, { 'tree/file': `${version}` }));
   }
-  const made = await Promise.all(manifests.map((it) => packs.packsFor(undefined, it)));
+  const made = await Promise.all(
+    manifests.map((it, index) => packs.packsFor(undefined, it, `site${index}`)),
+  );
   t.is(new Set(made.map(({ files }) => files?.id)).size, 10);
   t.is(most, total);
+});
+
+/** Packs of a centre whose packs of files are created only when the test permits it. */
+function heldPacks(t: ExecutionContext) {
+  const centre = new TestCentre(t);
+  const begun: string[] = [];
+  const { promise: permitted, resolve: permit } = Promise.withResolvers<void>();
+  const held = new (class extends ObjectStore {
+    override async fileOf(sha256: string): Promise<string> {
+      begun.push(sha256);
+      await permitted;
+      return super.fileOf(sha256);
+    }
+  })(path.dirname(path.dirname(centre.objects.pathOf('a'.repeat(64)))));
+  const packs = new PackCache({
+    directory: temporaryDirectory(t),
+    objects: held,
+    secret: randomBytes(32),
+  });
+  const reached = (count: number): Promise<void> =>
+    until(`${count} packs`, () => begun.length >= count);
+  return { centre, packs, begun, reached, permit };
+}
+
+test('a site that requests many packs delays neither those of other sites nor manifests', async (t) => {
+  const { centre, packs, begun, reached, permit } = heldPacks(t);
+  const manifests: StoredManifest[] = [];
+  for (let version = 1; version <= 10; version += 1) {
+    manifests.push(await centre.manifest(version, { 'tree/file': `${version}` }));
+  }
+  const last = await centre.manifest(11, { 'tree/file': 'last' });
+  manifests.push(last);
+  const greedy = manifests.map((it) => packs.packsFor(undefined, it, 'greedy'));
+  await reached(1);
+  const other = packs.packsFor(undefined, last, 'other');
+  await reached(2);
+  t.is(begun.at(-1), last.manifest.files[0]?.sha256);
+  const empty = await centre.manifest(100, {});
+  const manifestOnly = packs.packsFor(undefined, empty, 'third');
+  t.is((await within('a manifest', manifestOnly)).files, undefined);
+  const first = manifests[1] ?? last;
+  const refused = packs.packsFor(undefined, first, 'third', false);
+  await t.throwsAsync(within('the refusal', refused), { code: 'ERR_LIMIT' });
+  permit();
+  t.deepEqual(await other, await greedy.at(-1));
+  await Promise.all(greedy);
+  t.is(begun.length, manifests.length);
 });
 
 test('refuses parts and packs that do not match, and keeps the former bundle', async (t) => {
