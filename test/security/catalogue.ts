@@ -4149,6 +4149,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-809',
+    threat: 'replies that wait for the reply to a slow request fill the memory',
+    tests: [
+      'minion-protocol/unanswered-requests.test.ts: replies that wait for an earlier reply count as unread replies',
+    ],
+  },
+  {
     id: 'H-768',
     threat: 'a site causes writes of the centre with each handshake',
     tests: [
