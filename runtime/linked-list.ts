@@ -16,6 +16,10 @@ export class LinkedList<Node extends ListNode<Node>> {
     return this.#first;
   }
 
+  get last(): Node | undefined {
+    return this.#last;
+  }
+
   /** Appends a node, which must not be in a list. */
   append(node: Node): void {
     node.previous = this.#last;

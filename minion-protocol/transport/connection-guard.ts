@@ -5,7 +5,8 @@
  */
 import type { Socket } from 'node:net';
 import { addressOwner, MultiMap } from '#runtime';
-import { AddressRanking, type RankedAddress } from './address-ranking.ts';
+import { type IdleConnection, IdleConnections } from './idle-connections.ts';
+import { IdleRanking, type RankedOwner } from './idle-ranking.ts';
 import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
@@ -55,12 +56,13 @@ export interface GuardLimits {
   /**
    * Maximum number of connections on the request port and the publish port together. At the limit,
    * a new connection evicts an idle one: of the unknown address with the most idle connections, or,
-   * if unknown addresses have none, of the known address with the most. Default: 65,536.
+   * if unknown addresses have none, of the known address with the most. {@link IdleConnections}
+   * selects the connection of the address. Default: 65,536.
    */
   readonly maxConnections: number;
   /**
-   * Maximum number of connections of one address. A new one evicts the oldest idle one. Default:
-   * 65,536, because a fleet may share an address.
+   * Maximum number of connections of one address. A new one evicts an idle one, which
+   * {@link IdleConnections} selects. Default: 65,536, because a fleet may share an address.
    */
   readonly maxConnectionsPerAddress: number;
   /**
@@ -89,10 +91,11 @@ export type GuardRefusal =
   | 'held-bytes-from-address';
 
 /** State of an address that has open connections. */
-interface AddressRecord extends RankedAddress<AddressRecord> {
+interface AddressRecord extends RankedOwner<AddressRecord> {
   readonly key: string;
   /** All connections of the address. */
   readonly connections: Set<GuardedConnection>;
+  readonly idleConnections: IdleConnections<GuardedConnection>;
   /** Connections that count towards {@link GuardLimits.maxNewConnectionsPerAddress}, oldest first. */
   readonly newConnections: Set<GuardedConnection>;
   heldBytes: number;
@@ -123,7 +126,7 @@ export interface ConnectionOwner {
 const NO_MINIONS: ReadonlySet<string> = new Set();
 
 /** One connection in the guard's table. */
-export class GuardedConnection {
+export class GuardedConnection implements IdleConnection<GuardedConnection> {
   readonly address: string;
   /** Key of the limits per address: the IPv4 address, or the IPv6 network. */
   readonly limitKey: string;
@@ -134,6 +137,9 @@ export class GuardedConnection {
    * guard's clock. `undefined` if no output is queued.
    */
   stalledSince: number | undefined;
+  /** Neighbours in the list of idle connections. */
+  previous: GuardedConnection | undefined;
+  next: GuardedConnection | undefined;
   #minionIds: Set<string> | undefined;
   readonly #guard: ConnectionGuard;
   readonly #rules: PortRules;
@@ -174,6 +180,16 @@ export class GuardedConnection {
     return this.#minionIds?.values().next().value;
   }
 
+  get awaitsRequest(): boolean {
+    return this.#rules.awaitsRequest;
+  }
+
+  get user(): string {
+    const minion = this.firstMinion;
+    if (minion !== undefined) return `minion ${minion}`;
+    return this.awaitsRequest ? 'requests' : 'subscriptions';
+  }
+
   /**
    * Adds a minion id that a request on this connection has proven. The set of ids is created on
    * first use, because most connections have no proven id.
@@ -188,7 +204,7 @@ export class GuardedConnection {
   }
 
   handshakeDone(): void {
-    if (this.#rules.awaitsRequest) this.#phase = 'first-request';
+    if (this.awaitsRequest) this.#phase = 'first-request';
     else this.#prove();
   }
 
@@ -341,9 +357,9 @@ export class ConnectionGuard {
   readonly #connections = new Set<GuardedConnection>();
   readonly #addresses = new Map<string, AddressRecord>();
   /** Unknown addresses with idle connections. */
-  readonly #strangers = new AddressRanking<AddressRecord>();
+  readonly #strangers = new IdleRanking<AddressRecord>();
   /** Known addresses with idle connections. */
-  readonly #verified = new AddressRanking<AddressRecord>();
+  readonly #verified = new IdleRanking<AddressRecord>();
   /** Known addresses, the least recently active one first. */
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
@@ -374,7 +390,7 @@ export class ConnectionGuard {
     const record = this.#recordOf(connection.limitKey);
     this.#connections.add(connection);
     record.connections.add(connection);
-    this.#countIdle(record, 1);
+    this.#addIdle(connection);
     this.addNew(connection);
     return connection;
   }
@@ -439,13 +455,16 @@ export class ConnectionGuard {
   identified(connection: GuardedConnection, minionId: string): void {
     this.#remember(connection.limitKey);
     if (connection.minionIds.has(minionId)) return;
+    // The user of the connection may change.
+    if (!connection.isBusy) this.#removeIdle(connection);
     connection.addMinion(minionId);
+    if (!connection.isBusy) this.#addIdle(connection);
     this.#byMinion.add(minionId, connection);
   }
 
-  busyChanged({ limitKey, isBusy }: GuardedConnection): void {
-    const record = this.#addresses.get(limitKey);
-    if (record !== undefined) this.#countIdle(record, isBusy ? -1 : 1);
+  busyChanged(connection: GuardedConnection): void {
+    if (connection.isBusy) this.#removeIdle(connection);
+    else this.#addIdle(connection);
   }
 
   /**
@@ -478,7 +497,7 @@ export class ConnectionGuard {
     this.#connections.delete(connection);
     const key = connection.limitKey;
     const record = this.#addresses.get(key);
-    if (record !== undefined && !connection.isBusy) this.#countIdle(record, -1);
+    if (!connection.isBusy) this.#removeIdle(connection);
     record?.connections.delete(connection);
     record?.newConnections.delete(connection);
     if (record?.connections.size === 0) this.#addresses.delete(key);
@@ -486,36 +505,43 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts an idle connection to admit a new one: the oldest one of the unknown address with the
-   * most idle connections. If unknown addresses have none, evicts the oldest one of the known
-   * address with the most. This address keeps as many connections as the address of the new one
-   * then has, or {@link keptConnections} if the new one is of an unknown address. Returns `false`
-   * if there is no connection to evict.
+   * Evicts an idle connection of the unknown address with the most idle connections, to admit a new
+   * one. If unknown addresses have none, evicts one of the known address with the most. This
+   * address keeps as many connections as the address of the new one then has, or
+   * {@link keptConnections} if the new one is of an unknown address. Then a known address that has
+   * more than {@link keptConnections} replaces one of its own. Returns `false` if there is no
+   * connection to evict.
    * @param key - address of the new connection
    */
   #makeRoom(key: string): boolean {
-    const ownIdle = this.#addresses.get(key)?.idle ?? 0;
-    const kept = this.#knownAddresses.has(key) ? ownIdle + 1 : keptConnections;
+    const own = this.#addresses.get(key);
+    const ownIdle = own?.idle ?? 0;
+    const isKnown = this.#knownAddresses.has(key);
+    const kept = isKnown ? ownIdle + 1 : keptConnections;
     const verified = this.#verified.first;
     const mayEvict = verified !== undefined && verified.idle > kept;
-    const address = this.#strangers.first ?? (mayEvict ? verified : undefined);
-    const oldest = firstIdle(address?.connections ?? []);
-    if (oldest === undefined) this.count('too-many-connections');
-    oldest?.refuse('too-many-connections');
-    return oldest !== undefined;
+    const replaced = isKnown && ownIdle > keptConnections ? own : undefined;
+    const address = this.#strangers.first ?? (mayEvict ? verified : replaced);
+    return this.#evictFrom(address, 'too-many-connections');
   }
 
   /**
    * Returns whether the address may have one more connection. If the address is at its limit,
-   * evicts its oldest idle connection. Returns `false` if none of its connections is idle.
+   * evicts an idle connection of it. Returns `false` if none of its connections is idle.
    */
   #hasRoomAt(key: string): boolean {
-    const connections = this.#addresses.get(key)?.connections ?? new Set();
-    if (connections.size < this.limits.maxConnectionsPerAddress) return true;
-    const oldest = firstIdle(connections);
-    if (oldest === undefined) this.count('too-many-from-address');
-    oldest?.refuse('too-many-from-address');
-    return oldest !== undefined;
+    const record = this.#addresses.get(key);
+    const count = record?.connections.size ?? 0;
+    if (count < this.limits.maxConnectionsPerAddress) return true;
+    return this.#evictFrom(record, 'too-many-from-address');
+  }
+
+  /** Ends an idle connection of the address. Returns `false` if there is none. */
+  #evictFrom(address: AddressRecord | undefined, reason: GuardRefusal): boolean {
+    const connection = address?.idleConnections.first;
+    if (connection === undefined) this.count(reason);
+    connection?.refuse(reason);
+    return connection !== undefined;
   }
 
   #recordOf(key: string): AddressRecord {
@@ -524,6 +550,7 @@ export class ConnectionGuard {
     const record: AddressRecord = {
       key,
       connections: new Set(),
+      idleConnections: new IdleConnections(),
       newConnections: new Set(),
       heldBytes: 0,
       idle: 0,
@@ -552,7 +579,7 @@ export class ConnectionGuard {
   }
 
   /** Moves an address from one ranking to the other. */
-  #rank(key: string, from: AddressRanking<AddressRecord>, to: AddressRanking<AddressRecord>): void {
+  #rank(key: string, from: IdleRanking<AddressRecord>, to: IdleRanking<AddressRecord>): void {
     const record = this.#addresses.get(key);
     if (record === undefined) return;
     const { idle } = record;
@@ -560,10 +587,22 @@ export class ConnectionGuard {
     to.set(record, idle);
   }
 
-  /** Changes the number of idle connections of an address. */
-  #countIdle(record: AddressRecord, change: 1 | -1): void {
-    const isKnown = this.#knownAddresses.has(record.key);
-    (isKnown ? this.#verified : this.#strangers).set(record, record.idle + change);
+  #addIdle(connection: GuardedConnection): void {
+    const record = this.#addresses.get(connection.limitKey);
+    if (record === undefined) return;
+    record.idleConnections.add(connection);
+    this.#rankingOf(record).set(record, record.idle + 1);
+  }
+
+  #removeIdle(connection: GuardedConnection): void {
+    const record = this.#addresses.get(connection.limitKey);
+    if (record === undefined) return;
+    record.idleConnections.remove(connection);
+    this.#rankingOf(record).set(record, record.idle - 1);
+  }
+
+  #rankingOf({ key }: AddressRecord): IdleRanking<AddressRecord> {
+    return this.#knownAddresses.has(key) ? this.#verified : this.#strangers;
   }
 
   #heaviestStranger(): GuardedConnection | undefined {
@@ -591,11 +630,6 @@ function isOver(since: number | undefined, now: number, afterMs: number): boolea
 
 function first<Item>(items: ReadonlySet<Item>): Item | undefined {
   for (const item of items) return item;
-  return undefined;
-}
-
-function firstIdle(connections: Iterable<GuardedConnection>): GuardedConnection | undefined {
-  for (const connection of connections) if (!connection.isBusy) return connection;
   return undefined;
 }
 

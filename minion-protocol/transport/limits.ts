@@ -19,7 +19,7 @@ export const transportLimits = defineLimits('transport', {
     owner: 'address',
     perOwner: 16,
     effect:
-      'If a listener has its maximum of connections, and all are of such addresses, a new connection ends the oldest one of the address with the most, if this address has more than this number. A new connection of another such address may end one as long as its address has fewer.',
+      'If a listener has its maximum of connections, and all are of such addresses, a new connection ends one of the address with the most, if this address has more than this number. A new connection of another such address may end one as long as its address has fewer. Otherwise an address with more than this number replaces one of its own.',
   },
   handshakes: {
     unit: 'TLS handshakes that a listener or the HTTP API starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',

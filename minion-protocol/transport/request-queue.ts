@@ -62,6 +62,8 @@ export class RequestQueue<Route> {
   #pending: PendingAnswer[] = [];
   #pendingBytes = 0;
   #unanswered = 0;
+  /** Size of the replies that wait for an earlier reply, in bytes. */
+  #readyBytes = 0;
   /** Bytes that this connection has taken from {@link RequestService.unread}, and their owner. */
   #unread = { owner: '', bytes: 0 };
   #isFinishing = false;
@@ -107,6 +109,7 @@ export class RequestQueue<Route> {
     this.#isClosed = true;
     this.#waiting = [];
     this.#pending = [];
+    this.#readyBytes = 0;
   }
 
   finish(): void {
@@ -155,8 +158,15 @@ export class RequestQueue<Route> {
   }
 
   #settle(route: Route, pending: PendingAnswer, answer: Uint8Array, turn: RequestSlot): void {
-    pending.message = this.#form.encode(route, answer);
-    this.#sendAnswers();
+    const message = this.#form.encode(route, answer);
+    if (this.#mayKeep(message)) {
+      pending.message = message;
+      this.#readyBytes += message.bytes;
+      this.#countUnread();
+      this.#sendAnswers();
+    } else {
+      this.#connection.guarded.refuse('unread-replies');
+    }
     turn.release();
     this.#endIfIdle();
   }
@@ -180,10 +190,7 @@ export class RequestQueue<Route> {
       }
       this.#pending.splice(index, 1);
       this.#pendingBytes -= pending.bytes;
-      if (!this.#maySend(pending.message)) {
-        this.#connection.guarded.refuse('unread-replies');
-        return;
-      }
+      this.#readyBytes -= pending.message.bytes;
       this.#connection.send(pending.message);
       this.#countUnread();
     }
@@ -195,19 +202,20 @@ export class RequestQueue<Route> {
   }
 
   /** Whether the owner of the connection may have this reply waiting for sending. */
-  #maySend({ bytes }: EncodedMessage): boolean {
+  #mayKeep({ bytes }: EncodedMessage): boolean {
     const { unread } = this.#service;
     const owner = this.#owner();
     return unread.heldBy(owner) === 0 || unread.hasPlace(owner, bytes);
   }
 
-  /** Counts the bytes that wait for sending. */
+  /** Counts the bytes of all replies that wait for sending. */
   #countUnread(): void {
     // The last write may be reported after the end of the connection.
     if (this.#isClosed) return;
     const { unread } = this.#service;
     unread.release(this.#unread.owner, this.#unread.bytes);
-    this.#unread = { owner: this.#owner(), bytes: this.#connection.queue.bytes };
+    const bytes = this.#connection.queue.bytes + this.#readyBytes;
+    this.#unread = { owner: this.#owner(), bytes };
     unread.take(this.#unread.owner, this.#unread.bytes);
   }
 

@@ -122,6 +122,46 @@ test('unread replies of a minion count over its connections, and those of others
   t.is(unread.total, 0);
 });
 
+test('replies that wait for an earlier reply count as unread replies', async (t) => {
+  const unread = new Budget(transportLimits.unreadReplies, { perOwner: 1000 });
+  const early: Array<(answer: Uint8Array) => void> = [];
+  const service = {
+    handler: (body: Uint8Array) =>
+      body.length === 0 ? new Promise<Uint8Array>((resolve) => early.push(resolve)) : body,
+    transport: 'test',
+    publishPort: () => 0,
+    maxInFlight: 64,
+    maxBytesInFlight: 2 ** 24,
+    limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
+    unread,
+  };
+  const form: AnswerForm<undefined> = {
+    encode: (_route, answer) => toEncodedMessage([answer]),
+    isOrdered: true,
+  };
+  const [one, two] = [unreadConnection('web1'), unreadConnection('web1')];
+  const queues = [one, two].map(({ connection }) => new RequestQueue(connection, service, form));
+  for (const queue of queues) {
+    queue.take(undefined, new Uint8Array(0));
+    queue.take(undefined, new Uint8Array(600));
+  }
+  t.deepEqual([one.refusals, two.refusals], [[], ['unread-replies']]);
+  t.is(unread.total, 600);
+  queues[1]?.onClosed();
+  early[0]?.(new Uint8Array(100));
+  await until('the replies are sent', () => one.connection.queue.bytes === 700);
+  // The bytes move to the output of the connection, and count once.
+  t.is(unread.total, 700);
+  // A connection that ends keeps no bytes of replies that were never sent.
+  queues[0]?.take(undefined, new Uint8Array(0));
+  queues[0]?.take(undefined, new Uint8Array(200));
+  t.is(unread.total, 900);
+  queues[0]?.onClosed();
+  early[2]?.(new Uint8Array(100));
+  await new Promise(setImmediate);
+  t.is(unread.total, 0);
+});
+
 /** Passes a request to the queue that gets no reply. Returns references to its parts. */
 function takeUnanswered(queue: RequestQueue<Uint8Array>): readonly WeakRef<Uint8Array>[] {
   const [route, body] = [new Uint8Array(64), new Uint8Array(65_536)];

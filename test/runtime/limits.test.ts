@@ -5,11 +5,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { ConnectionGuard, type GuardedConnection } from '#minion-protocol';
-import { AddressRanking, type RankedAddress } from '#minion-protocol/transport/address-ranking.ts';
 import {
   ConcurrencyLimiter,
   type LimiterClient,
 } from '#minion-protocol/transport/concurrency-limiter.ts';
+import { IdleRanking, type RankedOwner } from '#minion-protocol/transport/idle-ranking.ts';
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
@@ -78,26 +78,55 @@ test('a known address with all connections makes room for other addresses', (t) 
   t.true([small, ...others].every(({ isOpen }) => isOpen()));
   t.deepEqual(
     greedy.map(({ isOpen }) => isOpen()),
-    greedy.map((_, index) => index >= 3),
+    greedy.map((_, index) => index === 0 || index >= 4),
   );
   // The address now has as many connections as each known address keeps.
   t.false(connect('10.0.0.6').isOpen());
   // Another known address may have its share of them.
   t.true(connect('10.0.0.3').isOpen());
-  t.false(greedy[3]?.isOpen());
-  t.true(greedy[4]?.isOpen());
+  t.false(greedy[4]?.isOpen());
+  t.true(greedy[5]?.isOpen());
 });
 
 test('the unknown address with the most connections makes room for others', (t) => {
   const { connect } = guard({ maxConnections: 5 });
   const silent = connect('10.0.0.1');
   const greedy = [1, 2, 3, 4].map(() => connect('10.0.0.2'));
-  const others = ['10.0.0.3', '10.0.0.4'].map(connect);
+  const others = ['10.0.0.3', '10.0.0.4'].map((address) => connect(address));
   t.true([silent, ...others].every(({ isOpen }) => isOpen()));
   t.deepEqual(
     greedy.map(({ isOpen }) => isOpen()),
     [false, false, true, true],
   );
+});
+
+test('the user with the most connections of an address makes room, and other minions there do not', (t) => {
+  const { connect } = guard({ maxConnections: 24 });
+  const honest = connect('10.0.0.1');
+  honest.connection?.identify('honest');
+  const subscriber = connect('10.0.0.1', false);
+  const open = (awaitsRequest: boolean, id?: string) =>
+    Array.from({ length: 10 }, () => {
+      const opened = connect('10.0.0.1', awaitsRequest);
+      if (id !== undefined) opened.connection?.identify(id);
+      return opened;
+    });
+  const states = (connections: readonly Opened[]) => connections.map(({ isOpen }) => isOpen());
+  const unproven = open(true);
+  const proven = open(true, 'greedy');
+  // The listener is full now.
+  const others = [connect('10.0.0.1'), connect('10.0.0.1')];
+  const flood = open(true, 'greedy');
+  t.true([honest, subscriber, ...others].every(({ isOpen }) => isOpen()));
+  t.true(states(unproven).includes(false));
+  t.true(states(proven).includes(false));
+  const subscriptions = open(false);
+  t.true([honest, subscriber].every(({ isOpen }) => isOpen()));
+  open(false);
+  t.true([honest, subscriber].every(({ isOpen }) => isOpen()));
+  // The newest subscriptions make room, because only their age distinguishes subscribers.
+  t.true(subscriptions[0]?.isOpen());
+  t.true(states([...unproven, ...proven, ...flood]).includes(true));
 });
 
 test('a connection with a request in progress does not make room', (t) => {
@@ -135,7 +164,7 @@ test('the ranking returns an address with the most connections after any changes
   const change = fc.record({ name: fc.constantFrom(...names), idle: fc.nat(5) });
   fc.assert(
     fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
-      const ranking = new AddressRanking<Address>();
+      const ranking = new IdleRanking<Address>();
       const addresses = new Map(names.map((name) => [name, createAddress()]));
       for (const { name, idle } of changes) {
         const address = addresses.get(name);
@@ -147,7 +176,7 @@ test('the ranking returns an address with the most connections after any changes
   );
 });
 
-interface Address extends RankedAddress<Address> {}
+interface Address extends RankedOwner<Address> {}
 
 function createAddress(): Address {
   return { idle: 0, previous: undefined, next: undefined };
@@ -210,12 +239,12 @@ interface Opened {
 
 function guard(limits: Partial<ConnectionLimits>) {
   const table = new ConnectionGuard({ ...DEFAULT_CONNECTION_LIMITS, ...limits }, () => 0);
-  const connect = (address: string): Opened => {
+  const connect = (address: string, awaitsRequest = true): Opened => {
     let ends = 0;
     const onEnd = () => {
       ends += 1;
     };
-    const rules = { awaitsRequest: true, keepsStalled: false };
+    const rules = { awaitsRequest, keepsStalled: false };
     const connection = table.admit(address, rules, { onEnd, finish: () => {} });
     return { connection, isOpen: () => ends === 0, ends: () => ends };
   };

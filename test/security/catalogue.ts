@@ -4176,6 +4176,20 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-809',
+    threat: 'replies that wait for the reply to a slow request fill the memory',
+    tests: [
+      'minion-protocol/unanswered-requests.test.ts: replies that wait for an earlier reply count as unread replies',
+    ],
+  },
+  {
+    id: 'H-810',
+    threat: 'a minion takes the connections of other minions that share its address',
+    tests: [
+      'runtime/limits.test.ts: the user with the most connections of an address makes room, and other minions there do not',
+    ],
+  },
+  {
     id: 'H-768',
     threat: 'a site causes writes of the centre with each handshake',
     tests: [
