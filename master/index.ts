@@ -169,7 +169,9 @@ export {
   type StateArea,
   type StateChange,
   type StateOperation,
+  type TokenHolder,
   type TokenHolders,
+  withToken,
 } from './extensions/index.ts';
 export type { CallContext, Functions, MasterFunction } from './functions/index.ts';
 export {

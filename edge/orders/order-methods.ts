@@ -8,6 +8,7 @@ import {
   extensionStream,
   type RpcTable,
   requireValid,
+  withToken,
 } from '#master';
 import type { CentreOrders, OrderReport, OrderRequest } from './centre-orders.ts';
 import { OrderWorkSchema } from './order.ts';
@@ -77,18 +78,15 @@ async function withIssuer<T>(
   work: (by: OrderRequest['by']) => Promise<T>,
 ): Promise<T> {
   if (token === undefined) return work(undefined);
-  const holder = await host.holdToken(token);
-  try {
-    return await work(() => {
+  return withToken(host, { token }, (holder) =>
+    work(() => {
       requireValid(holder);
       if (holder.subject.kind === 'user') return holder.subject;
       throw new AuthorizationError(
         'the token does not belong to a user; only users can issue orders to sites',
       );
-    });
-  } finally {
-    holder.stop();
-  }
+    }),
+  );
 }
 
 /** Yields the order now and after each change, until its state at every site is final. */

@@ -13,15 +13,11 @@ import {
   type ExtensionHost,
   type HttpServerContext,
   requireValid,
+  type TokenHolder,
 } from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import {
-  requireRight,
-  resolveProject,
-  type TokenHolder,
-  withTokenHolder,
-} from '../http/http-caller.ts';
+import { requireRight, resolveProject, withTokenHolder } from '../http/http-caller.ts';
 import { describeRoute, parseForm } from '../http/route-schema.ts';
 import {
   type Enrolment,

@@ -8,12 +8,14 @@ import {
   type ExtensionHost,
   type HttpServerContext,
   requesterName,
+  type TokenHolder,
+  withToken,
 } from '#master';
 import { deniedByName } from '../commands/callers.ts';
 import { BridgeError } from '../errors.ts';
 
 /** Subject of a token, and the policy that applies to it. */
-type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 'policy'>;
+type Rights = Pick<TokenHolder, 'subject' | 'policy'>;
 
 /** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
@@ -95,8 +97,13 @@ export function resolveProject(
   );
 }
 
-/** Subject of a token with its current groups, and the current policy. */
-export type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
+/** Returns the token of a request. A missing token causes the same error as an invalid one. */
+function sentToken(
+  request: FastifyRequest,
+  doors: Pick<HttpServerContext, 'tokenOf'>,
+): { readonly token: string; readonly address: string } {
+  return { token: doors.tokenOf(request) ?? '', address: request.ip };
+}
 
 /**
  * Returns the subject and the policy of the caller. `stop` of the result must be called when they
@@ -108,8 +115,8 @@ export function tokenHolderOf(
   doors: Pick<HttpServerContext, 'tokenOf'>,
   host: Pick<ExtensionHost, 'holdToken'>,
 ): Promise<TokenHolder> {
-  // A missing token causes the same error as an invalid one.
-  return host.holdToken(doors.tokenOf(request) ?? '', request.ip);
+  const { token, address } = sentToken(request, doors);
+  return host.holdToken(token, address);
 }
 
 /**
@@ -117,16 +124,11 @@ export function tokenHolderOf(
  * ends.
  * @throws AuthenticationError, and the errors of `work`
  */
-export async function withTokenHolder<T>(
+export function withTokenHolder<T>(
   request: FastifyRequest,
   doors: Pick<HttpServerContext, 'tokenOf'>,
   host: Pick<ExtensionHost, 'holdToken'>,
   work: (holder: TokenHolder) => Promise<T>,
 ): Promise<T> {
-  const holder = await tokenHolderOf(request, doors, host);
-  try {
-    return await work(holder);
-  } finally {
-    holder.stop();
-  }
+  return withToken(host, sentToken(request, doors), work);
 }

@@ -14,6 +14,7 @@ import {
   type ExtensionHost,
   type HttpServerContext,
   requireValid,
+  type TokenHolder,
 } from '#master';
 import { LimitExceeded, TokenBuckets } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -21,7 +22,7 @@ import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import { requireRight, type TokenHolder, tokenHolderOf, withTokenHolder } from './http-caller.ts';
+import { requireRight, tokenHolderOf, withTokenHolder } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 import { jsonInSteps } from './written-answers.ts';
 

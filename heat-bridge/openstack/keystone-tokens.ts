@@ -2,7 +2,13 @@
 
 import { hash } from 'node:crypto';
 import type { ProjectSubject } from '#acl';
-import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
+import {
+  AuthenticationError,
+  type ExtensionHost,
+  type TokenHolder,
+  type TokenHolders,
+  TokenWatch,
+} from '#master';
 import {
   addressOwner,
   createDnsResolver,
@@ -16,8 +22,6 @@ import {
 import { bridgeLimits } from '../limits.ts';
 import { parseKeystoneOptions } from './keystone-options.ts';
 import { TokenValidator } from './token-validator.ts';
-
-type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 export interface KeystoneTokensOptions {
   /**

@@ -58,7 +58,7 @@ export interface MasterExtension {
 /**
  * Subject to which a token belongs, with the policy of this subject. Valid until the token ends.
  */
-interface TokenHolder {
+export interface TokenHolder {
   readonly subject: Subject;
   /** The subject's current policy. Evaluate it with {@link ExtensionHost.decide}. */
   readonly policy: Policy;

@@ -14,6 +14,23 @@ import { until } from '../helpers/deadline.ts';
 setFlagsFromString('--expose-gc');
 const collect: () => void = runInNewContext('gc');
 
+const form: AnswerForm<undefined> = {
+  encode: (_route, answer) => toEncodedMessage([answer]),
+  isOrdered: true,
+};
+
+/** Returns the service of a request queue, without its handler. */
+function serviceOf(unread: Budget) {
+  return {
+    transport: 'test',
+    publishPort: () => 0,
+    maxInFlight: 64,
+    maxBytesInFlight: 2 ** 24,
+    limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
+    unread,
+  };
+}
+
 for (const isOrdered of [true, false]) {
   const order = isOrdered ? 'in order' : 'in any order';
   test(`a request without a reply is not kept in memory, with replies ${order}`, async (t) => {
@@ -40,12 +57,7 @@ for (const isOrdered of [true, false]) {
         if (body[0] === 0) throw new Error('no reply');
         return body;
       },
-      transport: 'test',
-      publishPort: () => 0,
-      maxInFlight: 64,
-      maxBytesInFlight: 2 ** 24,
-      limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
-      unread: new Budget(transportLimits.unreadReplies),
+      ...serviceOf(new Budget(transportLimits.unreadReplies)),
     };
     const queue = new RequestQueue(connection, service, form);
     const held = takeUnanswered(queue);
@@ -87,16 +99,7 @@ test('unread replies of a minion count over its connections, and those of others
   const unread = new Budget(transportLimits.unreadReplies, { perOwner: 1000 });
   const service = {
     handler: (body: Uint8Array) => body,
-    transport: 'test',
-    publishPort: () => 0,
-    maxInFlight: 64,
-    maxBytesInFlight: 2 ** 24,
-    limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
-    unread,
-  };
-  const form: AnswerForm<undefined> = {
-    encode: (_route, answer) => toEncodedMessage([answer]),
-    isOrdered: true,
+    ...serviceOf(unread),
   };
   const open = (minion: string) => {
     const { connection, refusals } = unreadConnection(minion);
@@ -128,16 +131,7 @@ test('replies that wait for an earlier reply count as unread replies', async (t)
   const service = {
     handler: (body: Uint8Array) =>
       body.length === 0 ? new Promise<Uint8Array>((resolve) => early.push(resolve)) : body,
-    transport: 'test',
-    publishPort: () => 0,
-    maxInFlight: 64,
-    maxBytesInFlight: 2 ** 24,
-    limiter: new ConcurrencyLimiter(transportLimits.activeRequests),
-    unread,
-  };
-  const form: AnswerForm<undefined> = {
-    encode: (_route, answer) => toEncodedMessage([answer]),
-    isOrdered: true,
+    ...serviceOf(unread),
   };
   const [one, two] = [unreadConnection('web1'), unreadConnection('web1')];
   const queues = [one, two].map(({ connection }) => new RequestQueue(connection, service, form));
