@@ -41,6 +41,7 @@ export {
   tryParseJson,
   writeJson,
 } from './json.ts';
+export { readJsonAnswer } from './json-answers.ts';
 export { integerOf64Bits, type JsonOptions, readJson, readJsonInSteps } from './json-reader.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export {

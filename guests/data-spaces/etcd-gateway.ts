@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { awaitResponse, isMap, readStream, timeLimit, tryParseJson } from '#runtime';
+import { awaitResponse, isMap, readJsonAnswer, readStream, timeLimit } from '#runtime';
 
 /** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
@@ -71,7 +71,7 @@ export class EtcdGateway {
    * @throws Error if no server performs the call
    */
   async call(path: string, body: object): Promise<EtcdAnswer> {
-    return oneAnswer(await this.#readInTime(await this.#open(path, body)));
+    return readAnswer(await this.#readInTime(await this.#open(path, body)));
   }
 
   /**
@@ -89,14 +89,7 @@ export class EtcdGateway {
       if (closing.aborted) return;
       response.socket.setKeepAlive(true, 10_000);
       response.setEncoding('utf8');
-      let rest = '';
-      for await (const part of response) {
-        const lines = `${rest}${part}`.split('\n');
-        rest = lines.pop() ?? '';
-        for (const line of lines) if (line !== '') yield oneAnswer(line);
-        if (rest.length > maxAnswerBytes)
-          throw new Error(`etcd sent a line of more than ${maxAnswerBytes} bytes`);
-      }
+      for await (const line of linesOf(response)) yield await readAnswer(line);
     } finally {
       closing.removeEventListener('abort', end);
       end();
@@ -188,7 +181,8 @@ export class EtcdGateway {
     try {
       const path = '/v3/auth/authenticate';
       const request = { endpoint, path, body: user, token: undefined };
-      const { token } = oneAnswer(await this.#readInTime(await this.#send(session, request)));
+      const response = await this.#readInTime(await this.#send(session, request));
+      const { token } = await readAnswer(response);
       if (typeof token === 'string') return token;
       throw new Error('the response of etcd to the login contains no token');
     } catch (error) {
@@ -206,7 +200,8 @@ export class EtcdGateway {
       const response = await send(session, request, signal);
       if (response.statusCode === 200) return response;
       const text = await this.#readInTime(response);
-      const { error, message } = oneAnswer(text, false);
+      const answer = await readJsonAnswer(text);
+      const { error, message } = isMap(answer) ? answer : {};
       const reason = String(message ?? error ?? text).slice(0, 300);
       throw new EtcdRefusal(response.statusCode ?? 0, reason);
     } catch (error) {
@@ -282,9 +277,27 @@ function startRequest(
   return { outgoing, response };
 }
 
-function oneAnswer(text: string, mustBe = true): EtcdAnswer {
-  const answer = tryParseJson(text);
+/**
+ * Yields the lines of a stream, without empty lines and without an unfinished last line.
+ * @throws Error if a line is too long
+ */
+async function* linesOf(stream: AsyncIterable<string>): AsyncGenerator<string> {
+  let line = '';
+  for await (const part of stream) {
+    const [first = '', ...others] = part.split('\n');
+    // A line that arrives in many parts is not searched again for each part.
+    line += first;
+    for (const other of others) {
+      if (line !== '') yield line;
+      line = other;
+    }
+    if (line.length > maxAnswerBytes)
+      throw new Error(`etcd sent a line of more than ${maxAnswerBytes} bytes`);
+  }
+}
+
+async function readAnswer(text: string): Promise<EtcdAnswer> {
+  const answer = await readJsonAnswer(text);
   if (isMap(answer)) return answer;
-  if (!mustBe) return {};
   throw new Error('the response of etcd is not a JSON object');
 }

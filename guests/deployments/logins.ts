@@ -61,8 +61,8 @@ export class StackLogins {
     const { token, body } = result;
     const session = {
       token,
-      heat: publicServiceUrl(body, 'orchestration', login.region_name),
-      zaqar: publicServiceUrl(body, 'messaging', login.region_name),
+      heat: await publicServiceUrl(body, 'orchestration', login.region_name),
+      zaqar: await publicServiceUrl(body, 'messaging', login.region_name),
     };
     this.#sessions.trySet(stack, key, session);
     return { ok: true, session };

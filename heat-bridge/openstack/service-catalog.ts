@@ -1,7 +1,7 @@
 /** Reads URLs of services from the service catalog of a Keystone login. */
 
 import Type from 'typebox';
-import { compileSchema, trimEnd, tryParseJson } from '#runtime';
+import { compileSchema, readJsonAnswer, trimEnd } from '#runtime';
 
 const isCatalog = compileSchema(
   Type.Object({
@@ -26,12 +26,12 @@ const isCatalog = compileSchema(
  * Returns the public URL of a service, without a trailing slash.
  * @param body - response to the login, which contains the service catalog
  */
-export function publicServiceUrl(
+export async function publicServiceUrl(
   body: string,
   type: 'messaging' | 'orchestration',
   region: string | null | undefined,
-): string | undefined {
-  const answer = tryParseJson(body);
+): Promise<string | undefined> {
+  const answer = await readJsonAnswer(body);
   if (!isCatalog.Check(answer)) return undefined;
   const url = answer.token.catalog
     .filter((service) => service.type === type)

@@ -6,8 +6,8 @@ import {
   type HttpClient,
   type IdentityToken,
   KeystoneClient,
+  readJsonAnswer,
   readToken,
-  tryParseJson,
 } from '#runtime';
 import type { KeystoneOptions } from './keystone-options.ts';
 
@@ -57,7 +57,8 @@ export class TokenValidator {
     const exchange = isOver ? await this.#client.describe(await this.#renewed(own), token) : first;
     if (exchange.kind !== 'answer') throw this.#unavailable(exchange.reason);
     if (exchange.status === 404) return undefined;
-    const found = exchange.status === 200 ? readToken(tryParseJson(exchange.body)) : undefined;
+    const body = exchange.status === 200 ? await readJsonAnswer(exchange.body) : undefined;
+    const found = readToken(body);
     if (found !== undefined) return found;
     throw this.#unavailable(`Keystone responded with status ${exchange.status}`);
   }

@@ -85,7 +85,7 @@ async function signalResourceAsUser({
     };
   const login = await logInToKeystone(ask, destination);
   if (!login.isIn) return login.outcome;
-  const heat = publicServiceUrl(login.body, 'orchestration', destination.regionName);
+  const heat = await publicServiceUrl(login.body, 'orchestration', destination.regionName);
   if (heat === undefined)
     return {
       kind: 'final',

@@ -38,7 +38,7 @@ export async function postSignalMessage({
 }: Delivery<ZaqarQueue>): Promise<DeliveryOutcome> {
   const login = await logInToKeystone(ask, destination);
   if (!login.isIn) return login.outcome;
-  const service = publicServiceUrl(login.body, 'messaging', destination.regionName);
+  const service = await publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (service === undefined) {
     return {
       kind: 'final',
@@ -82,7 +82,7 @@ export async function postResultMessage({
 }: ResultDelivery<ZaqarQueue>): Promise<DeliveryOutcome> {
   const login = await logInToKeystone(ask, destination);
   if (!login.isIn) return login.outcome;
-  const zaqar = publicServiceUrl(login.body, 'messaging', destination.regionName);
+  const zaqar = await publicServiceUrl(login.body, 'messaging', destination.regionName);
   if (zaqar === undefined) {
     return { kind: 'final', reason: "Keystone's service catalog contains no Zaqar endpoint" };
   }

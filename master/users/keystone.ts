@@ -8,8 +8,8 @@ import {
   createHttpClient,
   type HttpResult,
   KeystoneClient,
+  readJsonAnswer,
   readToken,
-  tryParseJson,
 } from '#runtime';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
@@ -89,7 +89,7 @@ async function logIn(
     if (status === 401) return undefined;
     throw unavailable(`status ${status}`);
   }
-  const token = readToken(tryParseJson(login.body));
+  const token = readToken(await readJsonAnswer(login.body));
   if (token === undefined) throw unavailable('status 201');
   // Keystone ignores the case of names, but the rules of the policy do not. So a different spelling
   // is rejected.
@@ -109,7 +109,7 @@ async function groupsOf(
   const { status, body } = answerOf(await client.groupsOf(secret, userId));
   // The policy of the cloud may forbid users to read their own groups.
   if (status === 403) return [];
-  const found = tryParseJson(body);
+  const found = await readJsonAnswer(body);
   if (status !== 200 || !Check(GroupsBody, found)) {
     throw unavailable(`it answered the request for the user's groups with status ${status}`);
   }

@@ -1,7 +1,9 @@
 /** Options of coordinators, and servers that do not speak the expected protocol. */
 
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { parseDataOptions } from '#guests/data-spaces/coordinator-options.ts';
 import { createEtcdCoordinator } from '#guests/data-spaces/etcd-coordinator.ts';
@@ -139,4 +141,53 @@ test('a server that does not respond like etcd is skipped', async (t) => {
     await t.throwsAsync(found, { code: 'ERR_DATA_UNAVAILABLE' });
   }
   t.is(Buffer.from((await open([...bad, good]).get('s', 'k'))?.value ?? []).toString(), 'x');
+});
+
+/** Opens a gateway to a server that sends these parts. */
+async function gatewayTo(t: ExecutionContext, parts: readonly Buffer[]): Promise<EtcdGateway> {
+  const server = createHttpServer((_request, response) => {
+    Readable.from(parts).pipe(response);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  const endpoints = [`http://127.0.0.1:${port}`];
+  const gateway = new EtcdGateway({ endpoints, readAccess: async () => ({}), timeoutMs: 30_000 });
+  t.teardown(() => gateway.close());
+  return gateway;
+}
+
+const never = new AbortController().signal;
+
+test('a stream of etcd yields each line, however the line arrives', async (t) => {
+  const lines = ['{"result":{"a":1}}', '', `{"result":{"b":"${'é'.repeat(100_000)}"}}`, '{"c":3}'];
+  const bytes = Buffer.from(`${lines.join('\n')}\n{"unfinished":`);
+  const size = 1_001;
+  const parts = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
+    bytes.subarray(at * size, (at + 1) * size),
+  );
+  const gateway = await gatewayTo(t, parts);
+  const read = await Array.fromAsync(gateway.stream('/v3/watch', {}, never));
+  t.deepEqual(
+    read.map((line) => JSON.stringify(line)),
+    lines.filter((line) => line !== ''),
+  );
+});
+
+// Serial, because it counts the searches of this process.
+test.serial('a long line of etcd is searched once for its end', async (t) => {
+  const prototype: { split: typeof String.prototype.split } = String.prototype;
+  const { split } = prototype;
+  let searched = 0;
+  prototype.split = function (this: string, ...args: [never]) {
+    searched += this.length;
+    return split.apply(this, args);
+  };
+  t.teardown(() => {
+    prototype.split = split;
+  });
+  const gateway = await gatewayTo(t, Array(300).fill(Buffer.alloc(65_536, 'x')));
+  const reading = Array.fromAsync(gateway.stream('/v3/watch', {}, never));
+  await t.throwsAsync(reading, { message: /a line of more than 16777216 bytes/ });
+  t.true(searched < 3 * 16_777_216, `${searched} characters`);
 });
