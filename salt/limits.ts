@@ -209,6 +209,12 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 5_000,
     effect: 'The minion gets a pillar with an error.',
   },
+  textValues: {
+    unit: 'values, with the keys of maps, in a YAML or JSON text that is rendered for a minion or read for a user',
+    owner: 'minion',
+    perOwner: 100_000,
+    effect: 'Reading fails. For a pillar file, the minion gets a pillar with an error.',
+  },
   pillarEntries: {
     unit: 'list elements and map entries in the grains of a pillar request, and in its `pillar=`',
     owner: 'minion',

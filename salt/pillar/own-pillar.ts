@@ -266,7 +266,7 @@ export class OwnPillar implements PillarSource {
   ): Promise<PillarAnswer> {
     const compiled = await this.#compile(request, lower, reads);
     this.#noteCompiled(compiled, request.id);
-    const pillar = answerOf(compiled);
+    const pillar = await answerOf(compiled, request.id);
     // Results of master functions may contain data of minions. Both versions of the pillar are
     // equal only if neither these results nor grains were used.
     const isProven = provenLower === lower && reads.grains.isEmpty && !reads.isVolatile;
@@ -274,7 +274,7 @@ export class OwnPillar implements PillarSource {
     const beside = reads.beside();
     const proven = await compilePillar(this.#provenSettingOf(request, provenLower), beside);
     if (beside.isVolatile) reads.isVolatile = true;
-    return { pillar, proven: answerOf(proven) };
+    return { pillar, proven: await answerOf(proven, request.id) };
   }
 
   /**

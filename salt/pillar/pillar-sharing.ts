@@ -6,17 +6,19 @@
 
 import { hash, randomBytes } from 'node:crypto';
 import type { LRUCache } from 'lru-cache';
+import { minionOwner } from '#master';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { createBoundedMap } from '#runtime';
+import { createBoundedMap, unlimitedSteps, WorkBudget } from '#runtime';
 import type { PlainData } from '#template';
 import { saltLimits } from '../limits.ts';
 import { GrainReads, markOfGrain } from '../render/grains.ts';
 import { fillMarks, LatePaths, type LateRules } from '../render/late-grains.ts';
-import { isList, isPillarMap } from '../render/pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import type { CompiledPillar, PillarAnswer } from '../render/pillar-source.ts';
 import type { LateSetting, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
-import { fromWire, toWire, toWirePillar } from '../render/pillar-wire.ts';
+import { fromWire, toWire, toWirePillarInSteps } from '../render/pillar-wire.ts';
 import { type CacheDependencies, Reads } from '../render/reads.ts';
+import { runInSlices } from '../render/slices.ts';
 import { type Assignment, assign, compileAssigned, renderTop } from './compile-pillar.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 import { PillarAssignments, type SharedAssignment } from './pillar-assignments.ts';
@@ -302,13 +304,13 @@ export class PillarSharing {
     const late: LateSetting | undefined = this.#rules && { rules: this.#rules, paths };
     const compiled = await compileAssigned(assigned.assignment, { ...setting, late }, reads);
     this.#options.onCompiled(compiled, id);
-    const pillar = answerOf(compiled);
+    const pillar = await answerOf(compiled, id);
     const isSame = isProven && reads.grains.isEmpty && !reads.isVolatile;
     const marked = {
       pillar,
       proven: isSame
         ? pillar
-        : answerOf(await compileAssigned(assigned.proven, { ...proven, late }, beside)),
+        : await answerOf(await compileAssigned(assigned.proven, { ...proven, late }, beside), id),
     };
     const marks = { secret: this.#rules?.secret ?? '', paths: paths.paths };
     const answer = fillAnswer(marked, grains, marks);
@@ -361,9 +363,18 @@ export class PillarSharing {
  */
 type Found = ProvidedPillar | 'unfit';
 
-/** Returns a compiled pillar as minions receive it: with the errors under the key `_errors`. */
-export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
-  return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
+/**
+ * Returns a compiled pillar as minions receive it: with the errors under the key `_errors`. Large
+ * pillars are converted in slices.
+ * @param minion - id of the minion, whose requests take turns with those of others
+ */
+export function answerOf(
+  { pillar, errors }: CompiledPillar,
+  minion: string,
+): Promise<PillarAnswer['pillar']> {
+  const whole: PillarMap = errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]);
+  const budget = new WorkBudget(unlimitedSteps, minionOwner(minion));
+  return runInSlices(toWirePillarInSteps(whole, budget), budget);
 }
 
 function fillAnswer(

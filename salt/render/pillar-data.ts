@@ -25,11 +25,11 @@ export function reasonOf(error: unknown): string {
 /**
  * Parses JSON.
  * @throws TemplateError ERR_YAML, the code for text without valid data, also if the values are
- * nested too deeply
+ * nested too deeply, or are more than `maxValues`
  */
-export function parseJsonData(text: string, name: string): PlainData {
+export function parseJsonData(text: string, name: string, maxValues: number): PlainData {
   try {
-    return toData(parseJsonNumbers(text, jsonNumber), 1);
+    return new JsonData(maxValues).from(parseJsonNumbers(text, jsonNumber), 1);
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
     const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
@@ -45,18 +45,38 @@ export function parseJsonData(text: string, name: string): PlainData {
 /** Maximum nesting depth of JSON, as for YAML. Results with more levels could not be encoded. */
 const maxLevels = 100;
 
-/**
- * Converts parsed JSON. As in Python, the last of duplicate keys is used.
- * @throws JsonError if the values are nested too deeply
- */
-function toData(parsed: unknown, level: number): PlainData {
-  if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
-  if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
-  if (parsed instanceof Float) return parsed;
-  if (parsed === null || typeof parsed !== 'object') return null;
-  if (level > maxLevels) throw new JsonError('limit', `more than ${maxLevels} levels`);
-  if (Array.isArray(parsed)) return parsed.map((item) => toData(item, level + 1));
-  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value, level + 1)]));
+/** Converts parsed JSON. */
+class JsonData {
+  readonly #maxValues: number;
+  #values = 0;
+
+  constructor(maxValues: number) {
+    this.#maxValues = maxValues;
+  }
+
+  /**
+   * Converts a value. As in Python, the last of duplicate keys is used.
+   * @throws JsonError if the values are nested too deeply, or are too many
+   */
+  from(parsed: unknown, level: number): PlainData {
+    this.#count(1);
+    if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
+    if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
+    if (parsed instanceof Float) return parsed;
+    if (parsed === null || typeof parsed !== 'object') return null;
+    if (level > maxLevels) throw new JsonError('limit', `more than ${maxLevels} levels`);
+    if (Array.isArray(parsed)) return parsed.map((item) => this.from(item, level + 1));
+    const entries = Object.entries(parsed);
+    this.#count(entries.length);
+    return new Map(entries.map(([key, value]) => [key, this.from(value, level + 1)]));
+  }
+
+  #count(values: number): void {
+    this.#values += values;
+    if (this.#values > this.#maxValues) {
+      throw new JsonError('limit', `more than ${this.#maxValues} values`);
+    }
+  }
 }
 
 /**

@@ -12,6 +12,7 @@ import type { WorkBudget } from '#runtime';
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
 import type { CallTask } from './call-function.ts';
 import type { GrainReads } from './grains.ts';
+import { isList, isPillarMap, type PillarMap } from './pillar-data.ts';
 import type {
   Answer,
   Notes,
@@ -22,6 +23,14 @@ import type {
   Rendered,
   RenderTask,
 } from './render-task.ts';
+import {
+  oneSlice,
+  runAtOnce,
+  runInSlices,
+  type Slices,
+  type Steps,
+  stepsPerValue,
+} from './slices.ts';
 import type { SourceText } from './source-file.ts';
 
 /**
@@ -204,40 +213,58 @@ function receiveAnswer(answer: Answer): Answer {
   return 'error' in answer ? answer : { value: receiveData(answer.value) };
 }
 
+/** Restores data after cloning, in slices. */
+export function receiveDataInSlices(data: PlainData, budget: WorkBudget): Promise<PlainData> {
+  return runInSlices(receiveInSteps(data, budget, new Map()), budget);
+}
+
+function receiveData(data: PlainData): PlainData {
+  return runAtOnce(receiveInSteps(data, oneSlice, new Map()));
+}
+
+function receiveMap(map: PillarMap): PillarMap {
+  return runAtOnce(receiveMapInSteps(map, oneSlice, new Map()));
+}
+
+/** Restored lists and maps by their clones. */
+type Restored = Map<PlainData, PlainData>;
+
 /**
  * Restores data after cloning. A float arrives as a plain object that contains its value.
- * @param made - restored lists and maps by their clones. Several references to one list or map
- * remain references to one list or map
+ * @param made - several references to one list or map remain references to one list or map
  */
-export function receiveData(
-  data: PlainData,
-  made: Map<PlainData, PlainData> = new Map(),
-): PlainData {
+function* receiveInSteps(data: PlainData, slices: Slices, made: Restored): Steps<PlainData> {
+  slices.addToSlice(stepsPerValue);
+  if (slices.isSliceOver) yield;
   if (typeof data !== 'object' || data === null || data instanceof Uint8Array) return data;
   const known = made.get(data);
   if (known !== undefined) return known;
-  const restored = isMap(data)
-    ? receiveMap(data, made)
+  const restored = isPillarMap(data)
+    ? yield* receiveMapInSteps(data, slices, made)
     : isList(data)
-      ? data.map((item) => receiveData(item, made))
+      ? yield* receiveListInSteps(data, slices, made)
       : new Float(data.value);
   made.set(data, restored);
   return restored;
 }
 
-function receiveMap(
-  map: ReadonlyMap<PlainData, PlainData>,
-  made?: Map<PlainData, PlainData>,
-): ReadonlyMap<PlainData, PlainData> {
-  return new Map(
-    Array.from(map, ([key, value]) => [receiveData(key, made), receiveData(value, made)]),
-  );
+function* receiveListInSteps(
+  list: readonly PlainData[],
+  slices: Slices,
+  made: Restored,
+): Steps<PlainData[]> {
+  const restored: PlainData[] = [];
+  for (const item of list) restored.push(yield* receiveInSteps(item, slices, made));
+  return restored;
 }
 
-function isMap(data: PlainData): data is ReadonlyMap<PlainData, PlainData> {
-  return data instanceof Map;
-}
-
-function isList(data: readonly PlainData[] | Float): data is readonly PlainData[] {
-  return Array.isArray(data);
+function* receiveMapInSteps(map: PillarMap, slices: Slices, made: Restored): Steps<PillarMap> {
+  const restored = new Map<PlainData, PlainData>();
+  for (const [key, value] of map) {
+    restored.set(
+      yield* receiveInSteps(key, slices, made),
+      yield* receiveInSteps(value, slices, made),
+    );
+  }
+  return restored;
 }

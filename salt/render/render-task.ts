@@ -6,10 +6,17 @@ import {
   type TemplateLimits,
   type TextMarks,
 } from '#template';
+import { saltLimits } from '../limits.ts';
 import { GrainReads } from './grains.ts';
 import type { LatePath, LateRules } from './late-grains.ts';
 import { type PillarMap, parseJsonData } from './pillar-data.ts';
 import type { SourceFile, TemplateWhitespace } from './source-file.ts';
+
+/**
+ * Maximum number of values in one text. A minion can determine the text: a template may print a
+ * grain that contains YAML. The main thread copies all values, and packs them for the reply.
+ */
+const maxValues = saltLimits.textValues.perOwner ?? Infinity;
 
 /** A template to render. */
 interface TemplateTask extends TemplateWhitespace {
@@ -169,5 +176,7 @@ export class NotRead extends Interruption {
  * @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT
  */
 export function readData({ format, text, name, marks }: ReadTask): PlainData {
-  return format === 'json' ? parseJsonData(text, name) : parseYaml(text, { name, marks });
+  return format === 'json'
+    ? parseJsonData(text, name, maxValues)
+    : parseYaml(text, { name, marks, maxNodes: maxValues });
 }

@@ -5,7 +5,13 @@
 
 import { MasterError } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { type LimitValues, type WorkBudget, WorkerPool, WorkerPoolError } from '#runtime';
+import {
+  type LimitValues,
+  unlimitedSteps,
+  WorkBudget,
+  WorkerPool,
+  WorkerPoolError,
+} from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
 import { OwnedCache } from '../owned-cache.ts';
@@ -15,7 +21,7 @@ import {
   type RenderAnswer,
   type RenderOrder,
   type RenderOutcome,
-  receiveData,
+  receiveDataInSlices,
   receiveNotes,
   receiveQuestion,
   receiveResult,
@@ -141,7 +147,9 @@ export class Renderer {
   async read(task: ReadTask, owner: string): Promise<PlainData> {
     if (task.text.length <= charactersAtOnce) return readData(task);
     const outcome = await this.#ask({ kind: 'read', task }, { owner });
-    if (outcome.kind === 'data') return receiveData(outcome.data);
+    if (outcome.kind === 'data') {
+      return receiveDataInSlices(outcome.data, new WorkBudget(unlimitedSteps, owner));
+    }
     throw problemOf(outcome);
   }
 

@@ -4402,4 +4402,31 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/lost-keys.test.ts: in a cluster, only the member that ends a key records the time',
     ],
   },
+  {
+    id: 'H-812',
+    threat:
+      'a template prints a text grain of a minion as YAML, which becomes half a million values that block the main thread',
+    tests: [
+      'master/pillar/provided.long.test.ts: a grain with too many values for a pillar file gives the minion an error',
+      'master/pillar/provided.long.test.ts: a large pillar lets other work run while it is received and converted',
+    ],
+  },
+  {
+    id: 'H-813',
+    threat: 'Keystone or etcd answers with a megabyte of lists, which is parsed in one turn',
+    tests: [
+      'runtime/json-answers.test.ts: a response is read in steps, and responses take turns',
+      'runtime/json-answers.test.ts: a response with any JSON is read exactly',
+      'runtime/json-answers.test.ts: a response that is not JSON, or nested too deeply, has no value',
+    ],
+  },
+  {
+    id: 'H-814',
+    threat:
+      'etcd sends a line of 16 MB in small parts, and each part costs time for the whole line',
+    tests: [
+      'heat-bridge/guests/coordinator-options.test.ts: a stream of etcd yields each line, however the line arrives',
+      'heat-bridge/guests/coordinator-options.test.ts: a long line of etcd is searched once for its end',
+    ],
+  },
 ];

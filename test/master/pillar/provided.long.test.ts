@@ -7,12 +7,14 @@ import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '#master';
 import { packWire, unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { unlimitedSteps, WorkBudget } from '#runtime';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { originsOf } from '#salt/pillar/pillar-origins.ts';
 import { mergeOverride } from '#salt/render/merge-pillar.ts';
 import { Float } from '#template';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 
 const top = "base:\n  '*':\n    - a\n";
 
@@ -407,6 +409,39 @@ test('a grain that multiplies with aliases gives the minion an error', async (t)
       motd: ['x', 'x'],
     },
   );
+});
+
+test('a grain with too many values for a pillar file gives the minion an error', async (t) => {
+  const { pillar } = await openTree(
+    t,
+    {
+      'base/top.sls': "base:\n  '*': [a, b]\n",
+      'base/a.sls': 'motd: {{ grains.motd }}\n',
+      'base/b.sls': '#!jinja|json\n{"json": {{ grains.motd }} }\n',
+    },
+    { pillarSafeRenderError: false },
+  );
+  const provide = (items: number) =>
+    ask(pillar, { grains: { motd: `[${Array(items).fill('1').join()}]` } });
+  const [first = '', second = ''] = errorsOf(t, (await provide(100_000)).pillar);
+  t.regex(first, /limit of nodes is exceeded: the maximum is 100000; file a\.sls/);
+  t.regex(second, /more than 100000 values/);
+  const list = Array(99_990).fill(1);
+  t.deepEqual({ ...(await provide(list.length)).pillar }, { motd: list, json: list });
+});
+
+// Serial, because it watches the work of this process.
+test.serial('a large pillar lets other work run while it is received and converted', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': 'motd: {{ grains.motd }}\n',
+  });
+  const pairs = Array.from({ length: 30_000 }, (_, at) => `k${at}: ${at}`);
+  const grains = { motd: `{${pairs.join(', ')}}` };
+  const slices = await slicesOf(() => ask(pillar, { grains }));
+  // Each pass visits 60,000 keys and values.
+  t.true(slices.length > 100, `${slices.length} slices`);
+  t.true(Math.max(...slices) < 2 * maxSliceSteps, `${Math.max(...slices)} steps`);
 });
 
 // Results of Salt for the same files; see test/fixtures/pillar/README.md.
