@@ -84,6 +84,11 @@ export async function startHostileSite({
   const root = path.join(directory, 'srv');
   mkdirSync(root);
   writeFileSync(path.join(root, 'a.txt'), 'public');
+  const pillarRoot = path.join(directory, 'pillar');
+  mkdirSync(pillarRoot);
+  writeFileSync(path.join(pillarRoot, 'top.sls'), "base: {'*': [a]}");
+  // Many templates print grains without quotation marks.
+  writeFileSync(path.join(pillarRoot, 'a.sls'), 'id: {{ grains.id }}\nos: {{ grains.os }}');
   let contributions: Contributions | undefined;
   const defects: string[] = [];
   const logger = pino({ level: 'error' }, defectStream(defects));
@@ -111,6 +116,7 @@ export async function startHostileSite({
       timeout: 0.05,
       gatherJobTimeout: 0.05,
       fileRoots: { base: [root] },
+      pillarRoots: { base: [pillarRoot] },
       fileRecv: true,
       // Other tests check the rate limits. Here they would only delay the requests.
       limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
