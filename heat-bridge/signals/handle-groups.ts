@@ -5,7 +5,6 @@
 import Type, { type Static, type TObject } from 'typebox';
 import type { WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
-import { projectOfOwner } from '../owner-name.ts';
 
 /** Functions that determine the groups of a minion at the time of its signal. */
 export interface GroupMembership {
@@ -64,21 +63,18 @@ const stepsPerNodegroup = 1_000;
 /**
  * Returns a function that tests whether a minion belongs to one of the groups. Each call of the
  * function uses the current memberships. The group of a project contains only minions that the
- * bridge enrolled for it. If the owner of the handle is a project, all groups contain only minions
- * of this project.
+ * bridge enrolled for it.
  * @param meter - counts the steps of the tests
  */
 export function compileGroups(
-  { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },
+  { globs = [], nodegroups = [], projects = [] }: HandleGroups,
   { isInNodegroup, projectOf }: Pick<GroupMembership, 'isInNodegroup' | 'projectOf'>,
   meter?: WorkMeter,
 ): (minion: string) => boolean {
   const tests = globs.map((glob) => compileGlob(glob, meter));
   const names = new Set(projects);
-  const own = projectOfOwner(owner);
   return (minion) => {
-    const project = names.size === 0 && own === undefined ? undefined : projectOf(minion);
-    if (own !== undefined && project !== own) return false;
+    const project = names.size === 0 ? undefined : projectOf(minion);
     if (tests.some((test) => test(minion))) return true;
     if (project !== undefined && names.has(project)) return true;
     return nodegroups.some((name) => {

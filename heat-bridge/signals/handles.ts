@@ -641,8 +641,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the handles whose groups can contain a minion, in order of precedence. These are not
-   * the handles of other projects.
+   * Returns the handles whose groups can contain a minion, in order of precedence. If the owner of
+   * a handle is a project, its groups contain only minions of this project.
    */
   #groupHandlesFor(alias: string, minion: string): readonly HandleRow[] {
     const ofOthers = this.#forGroups.get(groupsKey(alias)) ?? [];

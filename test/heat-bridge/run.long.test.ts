@@ -568,7 +568,12 @@ test('rights are checked again for a known key', async (t) => {
   const { bridge, master } = await startBridge(t);
   const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
   await (await bridge.run('demo.echo', request)).outcome;
-  await master.reload(resolveMasterConfig({ acl: acl([]) }));
+  const rule = allow('others', {
+    subject: { service: 'bridge' },
+    action: 'command',
+    resource: { fun: 'demo.*', within: 'db*' },
+  });
+  await master.reload(resolveMasterConfig({ acl: acl([rule]) }));
   await t.throwsAsync(bridge.run('demo.echo', request), { code: 'ERR_COMMAND_DENIED' });
 });
 
