@@ -3793,6 +3793,7 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/hidden-catalog.test.ts: a caller without rights does not learn which commands and parameters exist',
       'heat-bridge/hidden-catalog.test.ts: a caller without rights does not learn which plans and parameters exist',
       'heat-bridge/hidden-catalog.test.ts: a call over HTTP with an invalid token does not reach the bridge',
+      'heat-bridge/keystone/keystone.long.test.ts: a call over /rpc with a Keystone token is refused, and Keystone is not asked',
     ],
   },
   {

@@ -517,6 +517,13 @@ test('a held token ends when Keystone is unreachable for longer than an answer i
   await within('the end of the token', once(ended, 'abort'));
 });
 
+test('a call over /rpc with a Keystone token is refused, and Keystone is not asked', async (t) => {
+  const { ask, keystone } = await open(t);
+  const request = { method: 'POST', path: '/rpc/bridge.commands', body: { token: trove } };
+  t.deepEqual(codeOf(await ask(request)), [401, 'ERR_EAUTH_TOKEN']);
+  t.is(keystone.counts().questions, 0);
+});
+
 test('tokens from one address leave turns at Keystone to other addresses and to accepted tokens', async (t) => {
   const clock = { now: 0 };
   const asked: string[] = [];
