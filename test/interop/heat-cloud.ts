@@ -80,8 +80,22 @@ export class Stack {
     return new Stack(`/stacks/${name}/${stack.id}`, kind);
   }
 
-  /** Returns the handle in the form in which Heat provides it. */
+  /**
+   * Returns the handle in the form in which Heat provides it. Waits until it is complete, because
+   * Heat shows the URL of an AWS handle before Keystone accepts its signature.
+   */
   async handle(): Promise<unknown> {
+    await eventually(
+      'the handle to be complete',
+      async () => {
+        const found = await ask('GET', `${this.#path}/resources`);
+        const resources: { resource_name: string; resource_status: string }[] = found.resources;
+        const handle = resources.find((it) => it.resource_name === 'handle');
+        return handle?.resource_status === 'CREATE_COMPLETE';
+      },
+      180_000,
+      500,
+    );
     if (this.#kind === 'TOKEN_SIGNAL') {
       return { endpoint: await this.#output('endpoint'), token: await this.#output('token') };
     }
