@@ -13,7 +13,7 @@
  * Head and body are returned packed, so that no value is decoded only to be packed again.
  */
 
-import { ByteAssembly } from './byte-assembly.ts';
+import { ByteAssembly } from '#runtime';
 import { unpackWire } from './payload.ts';
 import { clearLimits, type PayloadLimits } from './payload-limits.ts';
 import { endOfValue, PayloadScanner, type ScanBreach } from './payload-scanner.ts';

@@ -18,6 +18,7 @@ import {
 } from './allowed-endpoints.ts';
 import { awaitResponse } from './await-response.ts';
 import { codeOf } from './system.ts';
+import { TextAssembly } from './text-assembly.ts';
 import { inTime, linkSignals, timeLimit } from './time-limit.ts';
 
 /** An outgoing request. */
@@ -254,18 +255,23 @@ function tlsOptions({ host, endpoint: { ca } }: ResolvedTarget): {
 }
 
 async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<HttpResult> {
-  const parts: Buffer[] = [];
+  const text = new TextAssembly();
   let left = maxBytes;
   for await (const part of response) {
     const bytes: Buffer = part;
-    parts.push(bytes.subarray(0, left));
+    text.take(bytes.subarray(0, left));
     left -= bytes.length;
     // Leaving the loop early destroys the connection.
     if (left <= 0) break;
   }
   const { statusCode: status = 0, headers } = response;
-  const body = Buffer.concat(parts).toString('utf8');
-  return { kind: 'answer', status, headers, body, ...(left <= 0 ? { isCut: true } : {}) };
+  return {
+    kind: 'answer',
+    status,
+    headers,
+    body: text.end(),
+    ...(left <= 0 ? { isCut: true } : {}),
+  };
 }
 
 /**

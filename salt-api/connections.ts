@@ -13,9 +13,8 @@ import {
   peerAddress,
   startHandshakesInTurns,
 } from '#minion-protocol';
-import { intercept } from '#runtime';
+import { intercept, RequestAdmission } from '#runtime';
 import { SaltApiError } from './errors.ts';
-import { apiLimits } from './limits.ts';
 
 /** Limits of {@link HttpConnections}. */
 export interface HttpConnectionLimits {
@@ -45,15 +44,6 @@ const smallBody = 65_536;
  */
 const costOfChunk = 256;
 
-/**
- * Maximum number of listeners for one event of a response. Node.js logs a warning above it. The
- * default of Node.js, 10, is too low, because the limits, the framework and the streams all add
- * listeners. Their number does not grow, so that warning would be wrong.
- */
-const usualListeners = 20;
-
-const maxUnanswered = apiLimits.unansweredRequests.perOwner ?? 0;
-
 const sweepMs = 1000;
 
 /**
@@ -76,8 +66,7 @@ export function connectionsOf(
 export class HttpConnections {
   readonly #guard: ConnectionGuard;
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
-  /** Number of unanswered requests of each connection. */
-  readonly #unanswered = new WeakMap<Socket, number>();
+  readonly #requests = new RequestAdmission();
   readonly #sweeper: NodeJS.Timeout;
 
   constructor(limits: HttpConnectionLimits) {
@@ -92,7 +81,7 @@ export class HttpConnections {
 
   /** Applies the limits to each new connection, before the server processes it. */
   protect(server: Server): void {
-    this.#limitPipelines(server);
+    this.#requests.protect(server);
     if (server instanceof SecureServer) {
       startHandshakesInTurns(server, {
         onConnection: (socket) => {
@@ -112,31 +101,11 @@ export class HttpConnections {
   }
 
   /**
-   * Ends a connection with too many unanswered requests. When the connection is ended, the HTTP
-   * parser may still emit requests that it has already read. These are ignored.
+   * Counts a request until it is answered. Returns `false` if the request must not be processed,
+   * because its connection has too many unanswered requests. The connection is then ended.
    */
-  #limitPipelines(server: Server): void {
-    intercept(server, 'request', (proceed, request: IncomingMessage, response: ServerResponse) => {
-      if (this.admitRequest(request, response)) proceed();
-    });
-  }
-
-  /**
-   * Counts a request until it is answered. If its connection has too many unanswered requests, ends
-   * the connection and returns `false`. The request must then not be processed.
-   */
-  admitRequest({ socket }: IncomingMessage, response: ServerResponse): boolean {
-    const count = this.#unanswered.get(socket) ?? 0;
-    if (socket.destroyed || count >= maxUnanswered) {
-      socket.destroy();
-      return false;
-    }
-    response.setMaxListeners(usualListeners);
-    this.#unanswered.set(socket, count + 1);
-    response.once('close', () => {
-      this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) - 1);
-    });
-    return true;
+  admitRequest(request: IncomingMessage, response: ServerResponse): boolean {
+    return this.#requests.admit(request, response);
   }
 
   /**

@@ -10,12 +10,6 @@ export const apiLimits = defineLimits('api', {
     effect: 'The request is rejected.',
     code: 'ERR_HTTP_BUSY',
   },
-  unansweredRequests: {
-    unit: 'unanswered requests of a connection of the HTTP API',
-    owner: 'connection',
-    perOwner: 8,
-    effect: 'The connection ends.',
-  },
   answerBytes: {
     unit: 'bytes of results of commands and of methods of `/rpc`, and of status pages, in responses that are not yet sent',
     owner: 'user',

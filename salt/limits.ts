@@ -121,7 +121,7 @@ export const saltLimits = defineLimits('salt', {
   sharedPillarBytes: {
     unit: 'bytes of shared pillars in memory, and of shared results of top files',
     owner: 'minion',
-    perOwner: 64 * 1024 * 1024,
+    perOwner: 8 * 1024 * 1024,
     total: 128 * 1024 * 1024,
     effect:
       'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions. A pillar or result that alone exceeds the limit of a minion is not shared.',

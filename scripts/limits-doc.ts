@@ -19,6 +19,7 @@ import { rpcLimits } from '#master/rpc/limits.ts';
 import { userLimits } from '#master/users/limits.ts';
 import { transportLimits } from '#minion-protocol/transport/limits.ts';
 import type { Limit } from '#runtime';
+import { httpLimits } from '#runtime/http-limits.ts';
 import { jsonLimits } from '#runtime/json-limits.ts';
 import type { LimitTable } from '#runtime/limits.ts';
 import { saltLimits } from '#salt/limits.ts';
@@ -46,6 +47,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'master/rpc/limits.ts': rpcLimits,
   'master/users/limits.ts': userLimits,
   'minion-protocol/transport/limits.ts': transportLimits,
+  'runtime/http-limits.ts': httpLimits,
   'runtime/json-limits.ts': jsonLimits,
   'salt-api/limits.ts': apiLimits,
   'salt/limits.ts': saltLimits,

@@ -5,7 +5,7 @@
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { awaitResponse, readStream } from '#runtime';
+import { awaitResponse, readText } from '#runtime';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { maxRootBytes } from './join-message.ts';
 
@@ -65,8 +65,8 @@ async function readReply(
 ): Promise<{ readonly status: number; readonly text: string }> {
   const response = await awaited;
   const tooLarge = () => new Error('the reply of the centre exceeds the maximum size');
-  const reply = await readStream(response, maxReplyBytes, tooLarge);
-  return { status: response.statusCode ?? 0, text: reply.toString('utf8') };
+  const text = await readText(response, maxReplyBytes, tooLarge);
+  return { status: response.statusCode ?? 0, text };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { awaitResponse, isMap, readJsonAnswer, readStream, timeLimit } from '#runtime';
+import { awaitResponse, isMap, readJsonAnswer, readText, timeLimit } from '#runtime';
 
 /** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
@@ -221,7 +221,7 @@ export class EtcdGateway {
     const tooLarge = () => new Error(`etcd sent a response of more than ${maxAnswerBytes} bytes`);
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
-      return (await readStream(response, maxAnswerBytes, tooLarge)).toString('utf8');
+      return await readText(response, maxAnswerBytes, tooLarge);
     } finally {
       clearTimeout(timer);
     }

@@ -18,6 +18,8 @@ import {
   LimitExceeded,
   listenPrivately,
   RepeatedWarnings,
+  RequestAdmission,
+  readBlocks,
   readStream,
 } from '#runtime';
 import { guestLimits } from '../limits.ts';
@@ -157,6 +159,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
     },
   );
   server.maxConnections = maxConnections;
+  new RequestAdmission().protect(server);
   // Clients of this socket can name any network, so only privileged processes may connect.
   if (socket !== undefined) await listenPrivately(server, socket);
   const listeners: Server[] = [];
@@ -370,7 +373,7 @@ async function forward(
 
 async function passOn(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const tooLarge = () => new AgentRefusal(502, 'the response of the service is too large');
-  const body = await readStream(incoming, maxAnswerBytes, tooLarge);
+  const body = await readBlocks(incoming, maxAnswerBytes, tooLarge);
   const headers = Object.fromEntries(
     answerHeaders.flatMap((name) => {
       const value = incoming.headers[name];
@@ -381,7 +384,8 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
   // A guest that does not read its response must neither keep it forever, nor without a limit.
   response.setTimeout(readTimeoutMs, () => response.destroy());
   const sent = finished(response);
-  response.end(body);
+  for (const block of body.blocks()) response.write(block);
+  response.end();
   await sent.catch(() => {
     // The guest has disconnected, or did not read the response in time.
   });

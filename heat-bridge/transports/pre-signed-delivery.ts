@@ -66,9 +66,10 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 
 /**
  * Maximum time for which an object with a signal may stay unread, in milliseconds. After this time,
- * the bridge assumes that Heat does not read it. Heat reads once a second.
+ * the bridge assumes that Heat does not read it. Heat reads once a second, but a busy Heat may take
+ * much longer.
  */
-const untakenMs = 5_000;
+const untakenMs = 30_000;
 
 /**
  * MD5 of the text `in progress`. Heat writes this text into an object after it has read the signal

@@ -6,7 +6,7 @@
  * length = 1 byte, or 8 bytes in network order
  */
 
-import { ByteAssembly } from '../byte-assembly.ts';
+import { ByteAssembly } from '#runtime';
 
 export const FLAG_MORE = 0x01;
 const FLAG_LONG = 0x02;

@@ -4,14 +4,18 @@ import { MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
 import { isPillarMap } from '../render/pillar-data.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
-import { readData } from '../render/render-task.ts';
-import type { ParsedFileCache } from '../render/renderer.ts';
+import { ParsedFileCache, Renderer } from '../render/renderer.ts';
 
 /** Parser that reads data from a JSON or YAML text. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
-/** Parser that runs on the calling thread, without limits on time or size. */
-export const readAtOnce: TextReader = { read: async (task) => readData(task) };
+/**
+ * Creates a parser with worker threads of its own. They start when they are needed, and do not keep
+ * the process running.
+ */
+export function createTextReader(): TextReader {
+  return new ParsedFileCache(new Renderer());
+}
 
 /**
  * Parses a response.

@@ -3,8 +3,8 @@
 import { bounds } from './hostile/matrix.ts';
 import { runMatrixProcess } from './hostile/run-matrix.ts';
 
-/** Processor time of a turn that is a problem on any machine, in milliseconds. */
-const maxTurnMs = 1_000;
+/** Processor time of a step that is a problem on any machine, in milliseconds. */
+const maxStepMs = 1_000;
 
 /**
  * Largest growth of the memory in use in the second half of a run. In the first half, the tables of
@@ -30,12 +30,14 @@ export async function runHostile(
   for (const [name, largest] of Object.entries(counted.largest)) {
     print(`${name} (maximum ${bounds[name as keyof typeof bounds]}): ${largest}`);
   }
-  const { turnMs = 0, longest = [], memoryOfQuarters = [], memory = 0 } = measured.measured ?? {};
-  print(`99.9 % of the turns took less than ${turnMs.toFixed(1)} ms of the processor`);
+  const { stepMs = 0, longest = [], memoryOfQuarters = [], memory = 0 } = measured.measured ?? {};
+  print(
+    `in 99.9 % of the turns, the longest step took less than ${stepMs.toFixed(1)} ms of the processor`,
+  );
   for (const { ms, where } of longest) {
-    print(`turn of ${ms.toFixed(1)} ms: ${where}`);
+    print(`step of ${ms.toFixed(1)} ms: ${where}`);
     // Copies that built-in functions make are not counted as blocks.
-    if (ms > maxTurnMs) problems.push(`${where}: a turn took ${ms} ms of the processor`);
+    if (ms > maxStepMs) problems.push(`${where}: a step took ${ms} ms of the processor`);
   }
   const megabytes = [...memoryOfQuarters, memory].map((it) => it.toFixed(1));
   print(`memory in use after each quarter: ${megabytes.join(', ')} MB`);

@@ -4430,4 +4430,41 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/coordinator-options.test.ts: a long line of etcd is searched once for its end',
     ],
   },
+  {
+    id: 'H-815',
+    threat:
+      'a stranger or a service sends a body in chunks of one byte, and the parser and all streams handle each of them',
+    tests: [
+      'runtime/http-limits.test.ts: a request body may have many parts, unless they are small',
+      'runtime/http-limits.test.ts: the limit for small parts applies to each request of a connection',
+      'runtime/http-limits.test.ts: in one turn, the small parts of a connection are joined, and reading pauses',
+      'runtime/http-limits.test.ts: bodies in parts of any size arrive unchanged',
+      'runtime/http-limits.test.ts: a body that nobody reads has the same limit',
+      'runtime/http-limits.test.ts: a response body may have many parts, unless they are small',
+    ],
+  },
+  {
+    id: 'H-816',
+    threat: 'a service sends interim responses without end instead of a response',
+    tests: ['runtime/http-limits.test.ts: a server may send 16 interim responses, and no more'],
+  },
+  {
+    id: 'H-817',
+    threat: 'a guest sends thousands of requests to the metadata agent without reading a response',
+    tests: [
+      'runtime/http-limits.test.ts: the metadata agent limits the unanswered requests of a connection, and small parts',
+    ],
+  },
+  {
+    id: 'H-818',
+    threat: 'a program reads a large external pillar, and all its other work waits',
+    tests: ['master/pillar/master.long.test.ts: the response of a service is parsed in a thread'],
+  },
+  {
+    id: 'H-819',
+    threat: 'Heat is busy, and a signal at a temporary URL replaces one that Heat has not read',
+    tests: [
+      `heat-bridge/signals/transports.test.ts: an object that holds another signal for \${age} ms is replaced: \${JSON.stringify(form)}`,
+    ],
+  },
 ];

@@ -9,6 +9,7 @@ import { namedMethods, rpcMethods } from '#master/rpc/methods.ts';
 import { packWire, type WireMap, type WireValue } from '#minion-protocol';
 import { type Answer, type HttpRequest, send } from '../http-fuzz.ts';
 import { cliEntries } from './cli-entries.ts';
+import { connectionEntries } from './connection-entries.ts';
 import type { Entry, Outcome } from './entry.ts';
 import { clearLoads, envelopeFields, minionLoads } from './minion-loads.ts';
 import { reachEntries } from './reach-entries.ts';
@@ -27,6 +28,7 @@ export async function allEntries(site: HostileSite): Promise<readonly Entry[]> {
     ...minionEntries(site),
     ...clearEntries(site),
     ...(await httpEntries(site)),
+    ...connectionEntries(site),
     ...rpcEntries(site),
     ...(await functionEntries(site)),
     ...(await serverEntries(site)),

@@ -9,7 +9,7 @@ import { send } from '../http-fuzz.ts';
 import { Random } from '../random.ts';
 import { allEntries } from './entries.ts';
 import type { Entry } from './entry.ts';
-import type { BlockCounter } from './measure.ts';
+import { type BlockCounter, StepSampler } from './measure.ts';
 import { addresses, type HostileSite, startHostileSite } from './site.ts';
 import { families } from './values.ts';
 
@@ -55,19 +55,22 @@ export interface MatrixReport {
   readonly measured?: Measured;
 }
 
-/** Longest turn of an entry. */
-interface LongTurn {
+/** Longest step of an entry. */
+interface LongStep {
   /** Processor time, in milliseconds. */
   readonly ms: number;
-  /** Case that caused the turn. */
+  /** Case that caused the step. */
   readonly where: string;
 }
 
 interface Measured {
-  /** 99.9 % quantile of the processor time of a turn of the event loop, in milliseconds. */
-  readonly turnMs: number;
-  /** Longest turns, in milliseconds of the processor, one for each entry, longest first. */
-  readonly longest: readonly LongTurn[];
+  /**
+   * 99.9 % quantile of the processor time of the longest step of the event loop in a turn of the
+   * run, in milliseconds.
+   */
+  readonly stepMs: number;
+  /** Longest steps, in milliseconds of the processor, one for each entry, longest first. */
+  readonly longest: readonly LongStep[];
   /** Memory in use after each of the first three quarters of the run, in megabytes. */
   readonly memoryOfQuarters: readonly number[];
   /** Memory in use a minute after the end of the run, in megabytes. */
@@ -81,11 +84,11 @@ const waitMs = 20;
 /** Number of turns after which a case has no answer: about five minutes. */
 const maxTurns = 15_000;
 
-/** Longest turn that is counted exactly, in tenths of a millisecond. */
+/** Longest step that is counted exactly, in tenths of a millisecond. */
 const maxTenths = 100_000;
 
-/** Number of long turns that a report shows. */
-const shownTurns = 12;
+/** Number of long steps that a report shows. */
+const shownSteps = 12;
 
 /**
  * Number of cases that are counted together, because each count takes as long as several cases. If
@@ -141,10 +144,14 @@ class MatrixRun {
   #where = '';
   /** Cases since the last count. */
   #uncounted: Case[] = [];
-  /** Number of turns by processor time, in tenths of a millisecond. Of fixed size, like all counts. */
-  readonly #turns = new Uint32Array(maxTenths + 1);
-  /** Longest turn of each entry, by the name of the entry. */
-  readonly #longest = new Map<string, LongTurn>();
+  readonly #steps = new StepSampler();
+  /**
+   * Number of turns by the processor time of their longest step, in tenths of a millisecond. Of
+   * fixed size, like all counts.
+   */
+  readonly #longSteps = new Uint32Array(maxTenths + 1);
+  /** Longest step of each entry, by the name of the entry. */
+  readonly #longest = new Map<string, LongStep>();
 
   constructor(
     site: HostileSite,
@@ -179,6 +186,7 @@ class MatrixRun {
     }
     await this.#countBlocks();
     stop();
+    this.#steps.stop();
     const pending = await this.#site.master.keys.list({ state: 'pending' });
     this.#note('pendingKeys', pending.length, 'the addresses of one network');
     const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);
@@ -194,8 +202,8 @@ class MatrixRun {
 
   async #measure(memoryOfQuarters: readonly number[]): Promise<Measured> {
     return {
-      turnMs: quantileOf(this.#turns, 0.999),
-      longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownTurns),
+      stepMs: quantileOf(this.#longSteps, 0.999),
+      longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownSteps),
       memoryOfQuarters,
       memory: await settledMemory(),
     };
@@ -242,13 +250,12 @@ class MatrixRun {
       state.isServed = true;
     });
     for (let turn = 1; !state.isOver || !state.isServed; turn += 1) {
-      const { user, system } = process.threadCpuUsage();
+      this.#steps.begin();
       // Cases that take longer wait for threads and timers.
       await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
       await this.#serveHonestMinion(entry);
-      const used = process.threadCpuUsage();
-      if (entry.isAlone !== true)
-        this.#noteTurn((used.user + used.system - user - system) / 1000, entry, where);
+      const longest = this.#steps.longest();
+      if (entry.isAlone !== true) this.#noteStep(longest, entry, where);
       const work = countsTurns ? this.#counter?.take() : undefined;
       if (work !== undefined && entry.isAlone !== true) {
         this.#note('blocksOfTurn', work.blocks, `${where} (${work.busiest.place})`);
@@ -316,9 +323,9 @@ class MatrixRun {
     return { rows, bytes };
   }
 
-  #noteTurn(ms: number, { name }: Entry, where: string): void {
+  #noteStep(ms: number, { name }: Entry, where: string): void {
     const tenths = Math.min(maxTenths, Math.floor(ms * 10));
-    this.#turns[tenths] = (this.#turns[tenths] ?? 0) + 1;
+    this.#longSteps[tenths] = (this.#longSteps[tenths] ?? 0) + 1;
     if (ms > (this.#longest.get(name)?.ms ?? 0)) this.#longest.set(name, { ms, where });
   }
 

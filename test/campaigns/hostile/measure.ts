@@ -1,6 +1,6 @@
 /**
- * Counts the blocks of JavaScript that the main thread executes. The count does not depend on the
- * speed of the machine.
+ * Measures the work of the main thread: the blocks of JavaScript that it executes, which do not
+ * depend on the speed of the machine, and the processor time of its steps.
  */
 
 import { Session } from 'node:inspector';
@@ -63,5 +63,37 @@ export class BlockCounter {
       }
     });
     return { blocks, busiest };
+  }
+}
+
+/**
+ * Measures the steps of the event loop in processor time. It takes a sample in the first step after
+ * each millisecond, so that a step is measured with at most one more millisecond of short steps.
+ */
+export class StepSampler {
+  readonly #timer = setInterval(() => this.#sample(), 1).unref();
+  #used = process.threadCpuUsage();
+  #longestMs = 0;
+
+  begin(): void {
+    this.#sample();
+    this.#longestMs = 0;
+  }
+
+  /** Returns the processor time of the longest step since {@link begin}, in milliseconds. */
+  longest(): number {
+    this.#sample();
+    return this.#longestMs;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sample(): void {
+    const used = process.threadCpuUsage();
+    const microseconds = used.user + used.system - this.#used.user - this.#used.system;
+    this.#used = used;
+    this.#longestMs = Math.max(this.#longestMs, microseconds / 1000);
   }
 }

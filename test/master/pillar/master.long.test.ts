@@ -17,6 +17,7 @@ import { extPillarFiles } from '#salt/pillar/ext-pillar-files.ts';
 import { type ExtPillarHttpOptions, extPillarHttp } from '#salt/pillar/ext-pillar-http.ts';
 import { fromProvider } from '#salt/pillar/pillar.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
@@ -497,6 +498,17 @@ test('a service may have no data, but must not fail, redirect or exceed the limi
   await t.throwsAsync(other.ask('web1', { maxBytes: 5 }), { code: 'ERR_PILLAR_SOURCE' });
   const silent = await serve(t, () => {});
   await t.throwsAsync(silent.ask('web1', { timeoutMs: 20 }), { code: 'ERR_PILLAR_SOURCE' });
+});
+
+// Serial, because it watches the work of this process.
+test.serial('the response of a service is parsed in a thread', async (t) => {
+  const pairs = Array.from({ length: 30_000 }, (_, at) => `"k${at}": ${at}`);
+  const { ask } = await serve(t, (response) => response.end(`{${pairs.join(', ')}}`));
+  const slices = await slicesOf(async () => {
+    t.is(Object.keys((await ask('web1')) ?? {}).length, 30_000);
+  });
+  // The main thread receives 60,000 keys and values in slices.
+  t.true(slices.length > 50, `${slices.length} slices`);
 });
 
 test('a service gets one request of a minion at a time, and a minion does not delay others', async (t) => {

@@ -42,18 +42,32 @@ export class ByteAssembly {
     return copied;
   }
 
+  /** Number of bytes received so far. */
+  get length(): number {
+    return this.#taken;
+  }
+
   /** Joins all bytes received so far into one array. */
   join(): Uint8Array {
-    const [first = new Uint8Array(0), ...rest] = this.#blocks;
-    if (rest.length === 0) return first.subarray(0, this.#taken);
+    const [first = new Uint8Array(0), ...rest] = this.blocks();
+    if (rest.length === 0) return first;
     const whole = new Uint8Array(this.#taken);
     let offset = 0;
-    for (const block of this.#blocks) {
-      const piece = block.subarray(0, this.#taken - offset);
-      whole.set(piece, offset);
-      offset += piece.length;
+    for (const block of this.blocks()) {
+      whole.set(block, offset);
+      offset += block.length;
     }
     return whole;
+  }
+
+  /** Yields all bytes received so far, as views of the memory that contains them. */
+  *blocks(): Generator<Uint8Array, void> {
+    let left = this.#taken;
+    for (const block of this.#blocks) {
+      yield block.subarray(0, left);
+      left -= block.length;
+      if (left <= 0) return;
+    }
   }
 
   #addBlock(arrived: number): void {
