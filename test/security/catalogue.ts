@@ -4464,7 +4464,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-819',
     threat: 'Heat is busy, and a signal at a temporary URL replaces one that Heat has not read',
     tests: [
-      `heat-bridge/signals/transports.test.ts: an object that holds another signal for \${age} ms is replaced: \${JSON.stringify(form)}`,
+      'heat-bridge/signals/transports.test.ts: an object of a wait condition is replaced when Heat has had 30 s to read it',
     ],
   },
 ];
