@@ -6,13 +6,14 @@ import { defineLimits } from './limits.ts';
  */
 export const httpLimits = defineLimits('http', {
   smallParts: {
-    unit: 'parts, such as chunks, of the body of an HTTP request or response, in addition to one part for each 16 bytes',
+    unit: 'parts, such as chunks, of the body of one HTTP request or response, in addition to one part for each 16 bytes',
     owner: 'connection',
-    perOwner: 4_096,
-    effect: 'A request gets the status 400. The connection ends.',
+    perOwner: 65_536,
+    effect:
+      'The connection ends. A client that has stopped sending gets the status 400, unless an earlier request of the connection has no response yet.',
   },
   interimResponses: {
-    unit: 'responses with a status below 200 before the response to an HTTP request of the master',
+    unit: 'responses with a status below 200 before the response to one HTTP request of the master',
     owner: 'connection',
     perOwner: 16,
     effect: 'The connection ends, and the request has failed.',

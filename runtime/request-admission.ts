@@ -18,10 +18,20 @@ export class RequestAdmission {
   /** Number of unanswered requests of each connection. */
   readonly #unanswered = new WeakMap<Socket, number>();
 
-  /** Applies the limits to each request of a server. */
+  /**
+   * Applies the limits to each request of a server. Node.js itself answers requests without a host
+   * and with an unknown expectation, any number of them in one turn. Here they end the connection.
+   */
   protect(server: Server): void {
+    Object.assign(server, { requireHostHeader: false });
+    server.on('checkExpectation', ({ socket }: IncomingMessage) =>
+      refuse(socket, '417 Expectation Failed', 'the header "expect" has an unknown value'),
+    );
     intercept(server, 'request', (proceed, request: IncomingMessage, response: ServerResponse) => {
-      if (this.admit(request, response)) proceed();
+      const { headers, httpVersion, socket } = request;
+      if (httpVersion === '1.1' && headers.host === undefined)
+        refuse(socket, '400 Bad Request', 'the header "host" is missing');
+      else if (this.admit(request, response)) proceed();
     });
   }
 
@@ -43,15 +53,18 @@ export class RequestAdmission {
       this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) - 1);
     });
     limitSmallParts(request, (error) => {
-      // The server itself answers requests that its parser rejects in this way.
-      if (count === 0 && !response.headersSent) {
-        const text = `${error.message}\n`;
-        socket.write(
-          `HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
-        );
-      }
-      socket.destroy();
+      if (count === 0 && !response.headersSent) refuse(socket, '400 Bad Request', error.message);
+      else socket.destroy();
     });
     return true;
   }
+}
+
+/** Sends a response without a request that a handler could answer, and ends the connection. */
+function refuse(socket: Socket, status: string, reason: string): void {
+  // The HTTP parser may still emit requests that it has already read.
+  if (socket.destroyed) return;
+  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: text/plain\r\n`;
+  socket.write(`${head}content-length: ${reason.length + 1}\r\n\r\n${reason}\n`);
+  socket.destroy();
 }

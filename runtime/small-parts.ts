@@ -16,14 +16,14 @@ export class SmallPartsError extends Error {
   }
 }
 
+/** Size below which a part is joined with the following parts, in bytes. */
+const smallBytes = 1_024;
 /**
- * Number of parts after which reading pauses until the next turn of the event loop. In one turn,
- * the parser may read many times from one connection.
+ * Size of the joined parts at which reading pauses until the next turn of the event loop, in bytes.
+ * In one turn, the parser may read many times from one connection.
  */
-const partsOfTurn = 1_000;
-/** Smallest part that is not joined with the following parts, in bytes. */
-const largePart = 1_024;
-/** Maximum size of the parts that are joined, in bytes. The parser reads as much at once. */
+const bytesOfTurn = 16_384;
+/** Maximum size of the joined parts, in bytes. The parser reads as much at once. */
 const maxJoined = 65_536;
 
 /**
@@ -37,87 +37,82 @@ export function limitSmallParts(
   refuse: (error: SmallPartsError) => void,
 ): void {
   const body = new BodyParts(message, refuse);
-  // The parser calls `push` for each part. If it returns `false`, the parser stops reading until
-  // `_read` is called.
+  // The parser calls `push` for each part. If it returns `false`, the parser stops reading.
   message.push = (part: Buffer | null) => body.take(part);
-  message._read = (size) => body.read(size);
+  // Node.js calls `_dump` if the response ends before the body. Its own function would make the
+  // parser discard all following parts without a limit.
+  Reflect.defineProperty(message, '_dump', {
+    value: () => {
+      message.removeAllListeners('data');
+      message.resume();
+    },
+  });
 }
 
 class BodyParts {
   readonly #message: IncomingMessage;
-  readonly #push: (part: Buffer | null) => boolean;
-  readonly #read: (size: number) => void;
+  readonly #push: IncomingMessage['push'];
   readonly #refuse: (error: SmallPartsError) => void;
   #parts = 0;
   #bytes = 0;
   #isRefused = false;
   /** Small parts that the parser has delivered in this turn. */
-  #small = new ByteAssembly();
-  /** Whether the reader of the message has enough bytes for now. */
-  #isFull = false;
-  #isPaused = false;
-  /** Number of bytes that the reader wants after the pause. */
-  #wanted: number | undefined;
+  #small: ByteAssembly | undefined;
 
   constructor(message: IncomingMessage, refuse: (error: SmallPartsError) => void) {
     this.#message = message;
-    this.#push = message.push.bind(message);
-    this.#read = message._read.bind(message);
+    this.#push = message.push;
     this.#refuse = refuse;
   }
 
   /** @param part - `null`: the end of the body */
   take(part: Buffer | null): boolean {
+    if (part !== null) this.#count(part);
     // The parser continues to the end of what it has read, although the connection has ended.
     if (this.#isRefused) return false;
-    if (part !== null) this.#count(part);
-    if (this.#isRefused) return false;
-    if (part !== null && part.length < largePart) this.#join(part);
+    if (part !== null && part.length < smallBytes) this.#join(part);
     else {
       this.#flush();
-      this.#isFull = !this.#push(part);
+      this.#push.call(this.#message, part);
     }
-    return !this.#isFull && !this.#isPaused;
+    return (this.#small?.length ?? 0) < bytesOfTurn && this.#hasRoom();
   }
 
-  read(size: number): void {
-    this.#isFull = false;
-    if (this.#isPaused) this.#wanted = size;
-    else this.#read(size);
+  /** Whether the buffer of the message has room for further bytes. */
+  #hasRoom(): boolean {
+    return this.#message.readableLength < this.#message.readableHighWaterMark;
   }
 
   #count(part: Buffer): void {
     this.#parts += 1;
     this.#bytes += part.length;
-    if (this.#parts > maxParts + this.#bytes / bytesOfPart) {
-      this.#isRefused = true;
-      this.#refuse(new SmallPartsError());
-    } else if (this.#parts % partsOfTurn === 0 && !this.#isPaused) this.#pause();
+    if (this.#isRefused || this.#parts <= maxParts + this.#bytes / bytesOfPart) return;
+    this.#isRefused = true;
+    this.#refuse(new SmallPartsError());
   }
 
   #join(part: Buffer): void {
-    if (this.#small.length + part.length > maxJoined) this.#flush();
-    // Ticks and microtasks run after each part.
-    if (this.#small.length === 0) setImmediate(() => this.#flush());
+    if ((this.#small?.length ?? 0) + part.length > maxJoined) this.#flush();
+    if (this.#small === undefined) {
+      this.#small = new ByteAssembly();
+      // An immediate, because for requests the ticks and microtasks run after each part.
+      setImmediate(() => this.#endTurn());
+    }
     this.#small.take(part);
   }
 
-  #flush(): void {
-    if (this.#small.length === 0) return;
-    const { buffer, byteOffset, byteLength } = this.#small.join();
-    this.#small = new ByteAssembly();
-    this.#isFull = !this.#push(Buffer.from(buffer, byteOffset, byteLength));
+  #endTurn(): void {
+    if (this.#small === undefined) return;
+    this.#flush();
+    // A message without a reader does not resume its connection. The parser must nevertheless
+    // fill the buffer, and notice the end of the connection.
+    if (this.#hasRoom()) this.#message.socket.resume();
   }
 
-  #pause(): void {
-    this.#isPaused = true;
-    setImmediate(() => {
-      this.#isPaused = false;
-      const wanted = this.#wanted;
-      this.#wanted = undefined;
-      // After the end of a message, its connection belongs to other messages.
-      if (wanted !== undefined && !this.#message.complete && !this.#message.destroyed)
-        this.#read(wanted);
-    });
+  #flush(): void {
+    if (this.#small === undefined) return;
+    const { buffer, byteOffset, byteLength } = this.#small.join();
+    this.#small = undefined;
+    this.#push.call(this.#message, Buffer.from(buffer, byteOffset, byteLength));
   }
 }

@@ -22,7 +22,7 @@ export class TextAssembly {
       return;
     }
     this.#bytes.take(part);
-    if (this.#bytes.capacity >= bytesOfStep) this.#decode();
+    if (this.#bytes.length >= bytesOfStep) this.#decode();
   }
 
   /** Returns the text. No further parts may follow. */

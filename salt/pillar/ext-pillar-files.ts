@@ -3,7 +3,7 @@
 import { type ExtPillar, MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
 import { DiskFiles, HiddenDirectories } from '../file-trees/disk-files.ts';
-import { createTextReader, readPillarText, type TextReader } from './pillar-text.ts';
+import { readPillarText, type TextReader, textReaderOfPrograms } from './pillar-text.ts';
 
 /** Options of `extPillarFiles`. */
 export interface ExtPillarFilesOptions {
@@ -22,7 +22,7 @@ export interface ExtPillarFilesOptions {
  * followed.
  */
 export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPillar> {
-  return openExtPillarFiles(options, createTextReader());
+  return openExtPillarFiles(options, textReaderOfPrograms());
 }
 
 /**

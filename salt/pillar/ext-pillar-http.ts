@@ -4,7 +4,7 @@ import { pillarAddressProblem } from '#config';
 import { type ExtPillar, MasterError } from '#master';
 import { FairSlots, readStream, unlimitedWaiting } from '#runtime';
 import { saltLimits } from '../limits.ts';
-import { createTextReader, readPillarText, type TextReader } from './pillar-text.ts';
+import { readPillarText, type TextReader, textReaderOfPrograms } from './pillar-text.ts';
 
 /** Options of `extPillarHttp`. */
 export interface ExtPillarHttpOptions {
@@ -33,7 +33,7 @@ export interface ExtPillarHttpOptions {
  * @throws MasterError ERR_ARGS if the address is not allowed
  */
 export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
-  return openExtPillarHttp(options, createTextReader());
+  return openExtPillarHttp(options, textReaderOfPrograms());
 }
 
 /**

@@ -9,12 +9,17 @@ import { ParsedFileCache, Renderer } from '../render/renderer.ts';
 /** Parser that reads data from a JSON or YAML text. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
+/** Time after which an unused thread ends, in milliseconds. */
+const idleMs = 10_000;
+let shared: TextReader | undefined;
+
 /**
- * Creates a parser with worker threads of its own. They start when they are needed, and do not keep
- * the process running.
+ * Returns the parser of the external pillars that programs open. Its worker threads start when they
+ * are needed. They end when they are idle, and do not keep the process running.
  */
-export function createTextReader(): TextReader {
-  return new ParsedFileCache(new Renderer());
+export function textReaderOfPrograms(): TextReader {
+  shared ??= new ParsedFileCache(new Renderer({ idleMs }));
+  return shared;
 }
 
 /**

@@ -4437,7 +4437,12 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'runtime/http-limits.test.ts: a request body may have many parts, unless they are small',
       'runtime/http-limits.test.ts: the limit for small parts applies to each request of a connection',
-      'runtime/http-limits.test.ts: in one turn, the small parts of a connection are joined, and reading pauses',
+      'runtime/http-limits.test.ts: small parts are joined, and reading pauses until the next turn',
+      'runtime/http-limits.test.ts: joined parts are not larger than what the parser reads at once',
+      'runtime/http-limits.test.ts: without a reader, a message fills its buffer, and no more',
+      'runtime/http-limits.test.ts: a body that arrives after the response has the same limit',
+      'runtime/http-limits.test.ts: the buffer of a slow reader stays small',
+      'runtime/http-limits.test.ts: a request that nobody reads does not hide that its client disconnects',
       'runtime/http-limits.test.ts: bodies in parts of any size arrive unchanged',
       'runtime/http-limits.test.ts: a body that nobody reads has the same limit',
       'runtime/http-limits.test.ts: a response body may have many parts, unless they are small',
@@ -4466,5 +4471,11 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'heat-bridge/signals/transports.test.ts: an object of a wait condition is replaced when Heat has had 30 s to read it',
     ],
+  },
+  {
+    id: 'H-820',
+    threat:
+      'a stranger sends thousands of requests that Node.js itself answers: without a host, or with an unknown expectation',
+    tests: ['runtime/http-limits.test.ts: requests that Node.js itself answers end the connection'],
   },
 ];

@@ -33,17 +33,25 @@ export function connectionEntries({ port, agentSocket }: HostileSite): readonly 
   };
   return Object.entries(listeners).map(([name, { place, paths, headers }]) => ({
     name: `connection ${name}`,
-    fields: ['chunks', 'pipelined'],
+    fields: ['chunks', 'discarded', 'pipelined', 'expecting', 'without host'],
     maxBytes: 1_048_576,
     prepare: (field, value) => {
       const text = textOf(value);
       const path = paths[text.length % paths.length] ?? paths[0];
       const size = chunkSizes[Math.floor(text.length / 8) % chunkSizes.length] ?? 1;
-      const bytes =
-        field === 'chunks'
-          ? `POST ${path} HTTP/1.1\r\n${headers}transfer-encoding: chunked\r\n\r\n${inChunks(text, size)}`
-          : repeated(`GET ${path} HTTP/1.1\r\n${headers}\r\n`, text.length);
-      return () => exchange(place, Buffer.from(bytes, 'latin1'));
+      const post = `POST ${path} HTTP/1.1\r\n${headers}transfer-encoding: chunked\r\n`;
+      const get = `GET ${path} HTTP/1.1\r\n${headers}`;
+      const parts: Readonly<Record<string, readonly string[]>> = {
+        chunks: [`${post}\r\n${inChunks(text, size)}`],
+        // The API answers this request before it reads the body.
+        discarded: [`${post}content-encoding: x\r\n\r\n`, inChunks(text, size)],
+        pipelined: [repeated(`${get}\r\n`, text.length)],
+        expecting: [repeated(`${get}expect: x\r\n\r\n`, text.length)],
+        'without host': [repeated('GET / HTTP/1.1\r\n\r\n', text.length)],
+      };
+      const [first = '', afterAnswer = ''] = parts[field] ?? [];
+      return () =>
+        exchange(place, Buffer.from(first, 'latin1'), Buffer.from(afterAnswer, 'latin1'));
     },
   }));
 }
@@ -59,8 +67,11 @@ function repeated(text: string, length: number): string {
   return text.repeat(Math.max(1, Math.floor(length / text.length)));
 }
 
-/** Sends bytes, and returns the status of the first response. */
-function exchange(place: Listener['place'], bytes: Buffer): Promise<Outcome> {
+/**
+ * Sends bytes, and further bytes after the first part of the response. Returns the status of the
+ * response.
+ */
+function exchange(place: Listener['place'], bytes: Buffer, afterAnswer: Buffer): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const socket = connect({ host: '127.0.0.1', ...place });
   let answer = 'closed';
@@ -68,7 +79,7 @@ function exchange(place: Listener['place'], bytes: Buffer): Promise<Outcome> {
   socket.on('error', () => {});
   socket.once('data', (data) => {
     answer = data.toString('latin1', 'HTTP/1.1 '.length, 'HTTP/1.1 '.length + 3);
-    socket.destroy();
+    socket.end(afterAnswer);
   });
   socket.once('close', () => resolve({ answer }));
   socket.write(bytes);

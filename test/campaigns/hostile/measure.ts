@@ -67,8 +67,8 @@ export class BlockCounter {
 }
 
 /**
- * Measures the steps of the event loop in processor time. It takes a sample in the first step after
- * each millisecond, so that a step is measured with at most one more millisecond of short steps.
+ * Measures the steps of the event loop in processor time. A step is the work between two samples,
+ * for example of all connections that have data. A timer takes samples about every millisecond.
  */
 export class StepSampler {
   readonly #timer = setInterval(() => this.#sample(), 1).unref();
