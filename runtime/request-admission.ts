@@ -28,8 +28,10 @@ export class RequestAdmission {
       refuse(socket, '417 Expectation Failed', 'the header "expect" has an unknown value'),
     );
     intercept(server, 'request', (proceed, request: IncomingMessage, response: ServerResponse) => {
-      const { headers, httpVersion, socket } = request;
-      if (httpVersion === '1.1' && headers.host === undefined)
+      const { socket } = request;
+      // The HTTP parser still emits the requests that it has already read.
+      if (socket.destroyed) return;
+      if (request.httpVersion === '1.1' && request.headers.host === undefined)
         refuse(socket, '400 Bad Request', 'the header "host" is missing');
       else if (this.admit(request, response)) proceed();
     });
