@@ -18,6 +18,13 @@ export const httpLimits = defineLimits('http', {
     perOwner: 16,
     effect: 'The connection ends, and the request has failed.',
   },
+  work: {
+    unit: 'requests that an HTTP server reads in one turn of the event loop; 16 parts of bodies count as one request',
+    owner: 'address',
+    perOwner: 64,
+    total: 128,
+    effect: 'Further bytes wait. Addresses take turns.',
+  },
   unansweredRequests: {
     unit: 'unanswered requests of a connection of the HTTP API or of the metadata agent',
     owner: 'connection',

@@ -61,6 +61,7 @@ export {
   unlimitedWaiting,
 } from './limits.ts';
 export { LinkedList, type ListNode } from './linked-list.ts';
+export { MessageTurns, type TurnTaker } from './message-turns.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';

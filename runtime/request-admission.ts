@@ -1,9 +1,15 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Server as SecureServer } from 'node:tls';
+import { addressOwner } from './address-owner.ts';
 import { httpLimits } from './http-limits.ts';
 import { intercept } from './intercept.ts';
+import { MessageTurns } from './message-turns.ts';
+import { readInTurns } from './sliced-reading.ts';
 import { limitSmallParts } from './small-parts.ts';
 
+/** Cost of a part of a body. A request costs 1. */
+const costOfPart = 1 / 16;
 const maxUnanswered = httpLimits.unansweredRequests.perOwner ?? 0;
 
 /**
@@ -15,6 +21,9 @@ const usualListeners = 20;
 
 /** Limits the requests of each connection before they are processed. */
 export class RequestAdmission {
+  readonly #turns = new MessageTurns(httpLimits.work);
+  /** Number of requests that the parser has read; a part of a body counts as a fraction. */
+  #read = 0;
   /** Number of unanswered requests of each connection. */
   readonly #unanswered = new WeakMap<Socket, number>();
 
@@ -24,16 +33,22 @@ export class RequestAdmission {
    */
   protect(server: Server): void {
     Object.assign(server, { requireHostHeader: false });
-    server.on('checkExpectation', ({ socket }: IncomingMessage) =>
-      refuse(socket, '417 Expectation Failed', 'the header "expect" has an unknown value'),
-    );
+    server.on('checkExpectation', ({ socket }: IncomingMessage) => {
+      this.#read += 1;
+      refuse(socket, '417 Expectation Failed', 'the header "expect" has an unknown value');
+    });
     intercept(server, 'request', (proceed, request: IncomingMessage, response: ServerResponse) => {
       const { socket } = request;
+      this.#read += 1;
       // The HTTP parser still emits the requests that it has already read.
       if (socket.destroyed) return;
       if (request.httpVersion === '1.1' && request.headers.host === undefined)
         refuse(socket, '400 Bad Request', 'the header "host" is missing');
       else if (this.admit(request, response)) proceed();
+    });
+    server.on(server instanceof SecureServer ? 'secureConnection' : 'connection', (socket) => {
+      const owner = addressOwner(socket.remoteAddress ?? 'local');
+      readInTurns(socket, { turns: this.#turns, owner, spent: () => this.#read });
     });
   }
 
@@ -54,9 +69,12 @@ export class RequestAdmission {
     response.once('close', () => {
       this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) - 1);
     });
-    limitSmallParts(request, (error) => {
+    const refuseParts = (error: Error): void => {
       if (count === 0 && !response.headersSent) refuse(socket, '400 Bad Request', error.message);
       else socket.destroy();
+    };
+    limitSmallParts(request, refuseParts, () => {
+      this.#read += costOfPart;
     });
     return true;
   }

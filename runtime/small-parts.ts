@@ -31,14 +31,19 @@ const maxJoined = 65_536;
  * small parts. A body in chunks of one byte costs a thousand times the work of the same body in one
  * part. Call this function before the parser reads the body.
  * @param refuse - is called once, when the limit is exceeded; ends the connection
+ * @param onPart - is called for each part
  */
 export function limitSmallParts(
   message: IncomingMessage,
   refuse: (error: SmallPartsError) => void,
+  onPart: () => void = () => {},
 ): void {
   const body = new BodyParts(message, refuse);
   // The parser calls `push` for each part. If it returns `false`, the parser stops reading.
-  message.push = (part: Buffer | null) => body.take(part);
+  message.push = (part: Buffer | null) => {
+    onPart();
+    return body.take(part);
+  };
   // Node.js calls `_dump` if the response ends before the body. Its own function would make the
   // parser discard all following parts without a limit.
   Reflect.defineProperty(message, '_dump', {

@@ -5,8 +5,8 @@
  */
 
 import type { Socket } from 'node:net';
+import type { MessageTurns, TurnTaker } from '#runtime';
 import type { GuardedConnection } from './connection-guard.ts';
-import type { MessageTurns, TurnTaker } from './message-turns.ts';
 import {
   type EncodedMessage,
   type ListenerDeps,

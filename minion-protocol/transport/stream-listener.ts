@@ -16,8 +16,8 @@ import {
 } from './connection-guard.ts';
 import { HandshakeTurns } from './handshake-turns.ts';
 import { transportLimits } from './limits.ts';
+import { createListenerTurns } from './listener-turns.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
-import { createListenerTurns } from './message-turns.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import type { RequestService } from './request-queue.ts';
 import {

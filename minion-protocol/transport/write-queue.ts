@@ -1,7 +1,7 @@
 /** Queues messages to be written to a socket, and schedules the writes of all sockets. */
 
 import type { Socket } from 'node:net';
-import type { ListenerTurns } from './message-turns.ts';
+import type { ListenerTurns } from './listener-turns.ts';
 
 const BATCH_BYTES = 256 * 1024;
 /**

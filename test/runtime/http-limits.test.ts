@@ -1,5 +1,6 @@
 /** Limits of requests and responses of HTTP, over real sockets. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { Agent, createServer, IncomingMessage, request as requestHttp } from 'node:http';
 import { connect, Socket } from 'node:net';
@@ -188,13 +189,6 @@ test('bodies in parts of any size arrive unchanged', async (t) => {
   t.pass();
 });
 
-test('a body that nobody reads has the same limit', async (t) => {
-  const server = createServer(() => {});
-  new RequestAdmission().protect(server);
-  const port = await portOf(t, server);
-  t.regex(await sendChunks(port, tooMany, 1), /^HTTP\/1\.1 400 /);
-});
-
 test('a body that arrives after the response has the same limit', async (t) => {
   const server = createServer((_request, response) => response.end('early'));
   new RequestAdmission().protect(server);
@@ -263,6 +257,47 @@ test('requests that Node.js itself answers end the connection', async (t) => {
   // HTTP/1.0 has no such header.
   t.regex(await exchange(port, 'GET / HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200/);
 });
+
+// Serial, because it counts the requests of this process.
+test.serial(
+  'in one turn, a server reads few requests of an address, and others are served',
+  async (t) => {
+    const port = await startServer(t);
+    let most = 0;
+    let read = 0;
+    const onRequest = (): void => {
+      read += 1;
+    };
+    subscribe('http.server.request.start', onRequest);
+    t.teardown(() => unsubscribe('http.server.request.start', onRequest));
+    let turns = 0;
+    let isOver = false;
+    const count = (): void => {
+      most = Math.max(most, read);
+      [read, turns] = [0, turns + 1];
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const flood = 'GET / HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(2_000);
+    const floods = Array.from({ length: 30 }, () => {
+      const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+      socket.on('error', () => {});
+      socket.write(flood);
+      return new Promise((resolve) => socket.once('close', resolve));
+    });
+    const before = all;
+    t.regex(
+      await exchange(port, 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'),
+      /^HTTP\/1\.1 200/,
+    );
+    // Of the 60,000 requests of the other address, those of a few turns.
+    t.true(all - before < 10_000, `${all - before} requests`);
+    await within('the end', Promise.all(floods));
+    isOver = true;
+    // The limit of all addresses, and the rest of one slice.
+    t.true(most <= 128 + 16_384 / 27, `${most} requests`);
+  },
+);
 
 test('the metadata agent limits the unanswered requests of a connection, and small parts', async (t) => {
   const socket = path.join(temporaryDirectory(t), 'agent.sock');

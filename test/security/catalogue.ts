@@ -4444,7 +4444,6 @@ export const catalogue: readonly Threat[] = [
       'runtime/http-limits.test.ts: the buffer of a slow reader stays small',
       'runtime/http-limits.test.ts: a request that nobody reads does not hide that its client disconnects',
       'runtime/http-limits.test.ts: bodies in parts of any size arrive unchanged',
-      'runtime/http-limits.test.ts: a body that nobody reads has the same limit',
       'runtime/http-limits.test.ts: a response body may have many parts, unless they are small',
     ],
   },
@@ -4477,5 +4476,13 @@ export const catalogue: readonly Threat[] = [
     threat:
       'a stranger sends thousands of requests that Node.js itself answers: without a host, or with an unknown expectation',
     tests: ['runtime/http-limits.test.ts: requests that Node.js itself answers end the connection'],
+  },
+  {
+    id: 'H-821',
+    threat:
+      'a stranger opens many connections to the HTTP API or a metadata agent, and sends thousands of requests on each of them at once',
+    tests: [
+      'runtime/http-limits.test.ts: in one turn, a server reads few requests of an address, and others are served',
+    ],
   },
 ];

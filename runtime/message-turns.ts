@@ -1,5 +1,4 @@
-import type { Limit } from '#runtime';
-import { transportLimits } from './limits.ts';
+import type { Limit } from './limits.ts';
 
 /** A connection with received bytes. */
 export interface TurnTaker {
@@ -95,26 +94,4 @@ export class MessageTurns {
     const rest = takers.slice(served).concat(this.#waiting.get(owner) ?? []);
     if (rest.length > 0) this.#waiting.set(owner, rest);
   }
-}
-
-/**
- * Turns in which the connections of a listener process their messages. Verified minions and other
- * peers have separate turns.
- */
-export interface ListenerTurns {
-  /**
-   * Turns of connections whose requests were verified. The owner of such a connection is the id of
-   * the minion.
-   */
-  readonly minions: MessageTurns;
-  /**
-   * Turns of connections without a verified request. The owner of such a connection is its network
-   * address.
-   */
-  readonly strangers: MessageTurns;
-}
-
-export function createListenerTurns(): ListenerTurns {
-  const { messages, unprovenMessages } = transportLimits;
-  return { minions: new MessageTurns(messages), strangers: new MessageTurns(unprovenMessages) };
 }
