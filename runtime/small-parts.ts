@@ -110,8 +110,8 @@ class BodyParts {
     if (this.#small === undefined) return;
     this.#flush();
     // A message without a reader does not resume its connection. The parser must nevertheless
-    // fill the buffer, and notice the end of the connection.
-    if (this.#hasRoom()) this.#message.socket.resume();
+    // fill the buffer, and notice the end of the connection. A destroyed message has no socket.
+    if (!this.#message.destroyed && this.#hasRoom()) this.#message.socket.resume();
   }
 
   #flush(): void {
