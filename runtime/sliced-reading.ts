@@ -17,7 +17,8 @@ export interface SliceTurns {
 
 /**
  * Makes a socket of an HTTP server deliver its bytes in slices, in turns with other connections.
- * Call this function after the server has received the socket.
+ * Call this function after the server has received the socket. After an upgrade, the socket must be
+ * read with the event `data` or a pipe.
  */
 export function readInTurns(socket: Socket, turns: SliceTurns): void {
   const reading = new SlicedReading(socket, turns);
@@ -26,7 +27,12 @@ export function readInTurns(socket: Socket, turns: SliceTurns): void {
   socket.on('data', () => {});
   socket.push = (bytes: Buffer | null) => reading.take(bytes);
   socket._read = (size) => reading.read(size);
-  socket.on('resume', () => reading.continue());
+  socket.on('resume', () => {
+    // Node.js has paused a connection whose responses are not read. It resumes the connection
+    // itself, and its parser ends the process if it gets bytes before.
+    if (Reflect.get(socket, '_paused') === true) socket.pause();
+    else reading.continue();
+  });
 }
 
 class SlicedReading implements TurnTaker {

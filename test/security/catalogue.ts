@@ -4485,4 +4485,12 @@ export const catalogue: readonly Threat[] = [
       'runtime/http-limits.test.ts: in one turn, a server reads few requests of an address, and others are served',
     ],
   },
+  {
+    id: 'H-822',
+    threat:
+      'a client that does not read its responses sends small parts, and the parser of Node.js ends the process',
+    tests: [
+      'runtime/http-limits.test.ts: a client that does not read its responses may send small parts',
+    ],
+  },
 ];
