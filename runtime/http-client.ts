@@ -265,13 +265,8 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
     if (left <= 0) break;
   }
   const { statusCode: status = 0, headers } = response;
-  return {
-    kind: 'answer',
-    status,
-    headers,
-    body: text.end(),
-    ...(left <= 0 ? { isCut: true } : {}),
-  };
+  const body = text.end();
+  return { kind: 'answer', status, headers, body, ...(left <= 0 ? { isCut: true } : {}) };
 }
 
 /**

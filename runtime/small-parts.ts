@@ -41,7 +41,7 @@ export function limitSmallParts(
   const body = new BodyParts(message, refuse);
   // The parser calls `push` for each part. If it returns `false`, the parser stops reading.
   message.push = (part: Buffer | null) => {
-    onPart();
+    if (part !== null) onPart();
     return body.take(part);
   };
   // Node.js calls `_dump` if the response ends before the body. Its own function would make the

@@ -4,7 +4,7 @@ import { MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
 import { isPillarMap } from '../render/pillar-data.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
-import { ParsedFileCache, Renderer } from '../render/renderer.ts';
+import { type ParsedFileCache, Renderer } from '../render/renderer.ts';
 
 /** Parser that reads data from a JSON or YAML text. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
@@ -18,7 +18,7 @@ let shared: TextReader | undefined;
  * are needed. They end when they are idle, and do not keep the process running.
  */
 export function textReaderOfPrograms(): TextReader {
-  shared ??= new ParsedFileCache(new Renderer({ idleMs }));
+  shared ??= new Renderer({ idleMs });
   return shared;
 }
 
