@@ -420,7 +420,8 @@ export const askedServers: Readonly<Record<string, AskedServer>> = {
         ...defaultsOf(gitLimits),
         protocols: ['http' as const],
         timeout: 5,
-        maxBytes: 33_554_432,
+        // Git limits the content. In chunks of one byte, the content takes six times as many bytes.
+        maxBytes: 8_388_608,
       };
       const access = {
         ...{ url: `${origin}/x`, user: 'me', password: 'secret', privkey: '', sslVerify: true },
